@@ -41,8 +41,8 @@ class DeviceModule {
   virtual Result<std::unique_ptr<Backend>> make_backend(int device, const std::string& plan_cache, const Log& log) = 0;
 
   // make_optimizer and join serve a store that works on the device_parameters() of this module's training executors,
-  // one executor per device. The executors must outlive the returned objects. These only queue work on the device, in
-  // the order of the executor's calls of wait and ready. Code::kUsage for an unknown update rule.
+  // one executor per device. The executors must outlive the returned objects, which only queue work on the device, in
+  // the order in which the executor calls WeightsWait and GradientReady. Code::kUsage for an unknown update rule.
   virtual Result<std::unique_ptr<optim::ArrayOptimizer>> make_optimizer(Executor& executor,
                                                                         const optim::OptimizerSpec& spec) = 0;
   // Joins the devices of all processes into one group and returns one member per executor. All processes must have the

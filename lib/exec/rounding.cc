@@ -53,7 +53,7 @@ double window(const graph::Pooling& op, const Tensors& t) {
   return op.global ? count(t.x) / count(t.y) : static_cast<double>(op.kernel_h * op.kernel_w);
 }
 
-// The ratio of a sum to the average.
+// How many times larger the result of a pooling is than an average: the window's area for a sum, otherwise 1.
 double sum_factor(const graph::Pooling& op, const Tensors& t) {
   return op.kind == graph::Pooling::Kind::kSum ? window(op, t) : 1;
 }
