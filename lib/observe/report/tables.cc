@@ -240,7 +240,7 @@ void add_sentences(const json& value, std::vector<std::string>& sentences) {
   for (const json& part : value) add_sentences(part, sentences);
 }
 
-// Whose time the single number in summary.json is: that of rank 0.
+// Names the worker whose time summary.json contains: worker 0, or the only worker.
 const char* whose_time(const Run& run) {
   return run.summary_number("workers").value_or(1) > 1 ? "worker 0's" : "the";
 }

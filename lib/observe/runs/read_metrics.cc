@@ -106,7 +106,7 @@ class MetricsReader {
   }
 
   // Converts the seconds of a process to seconds since the run began. In a process that continues a run, they begin at
-  // 0 again. Its first line may show more seconds than the last line of the earlier process; but the process was
+  // 0 again. Such a process is recognized in two ways: its seconds are fewer than those of the line before, or it was
   // started after that line was written. `time`: the line's time.
   double since_the_beginning(double seconds, double time, Moment at) {
     Clock& clock = clocks_[key_.rank];
