@@ -1,5 +1,5 @@
 // The rules of all optimizers: the state and the parameters of each, and the loop that applies it. Used by
-// optim/optimizer.cc and cuda/optimizer.cc; other rooms use optim/optimizer.h.
+// optim/optimizer.cc and cuda/optimizer.cc; other directories use optim/optimizer.h.
 #pragma once
 
 #include <array>
