@@ -9,7 +9,7 @@ inline constexpr std::string_view kWaysToGetData =
     "'dtrain data get mnist' downloads MNIST into data/mnist; without a network connection, use the synthetic data "
     "that scripts/quickstart writes to build/quickstart-data, or make them with 'dtrain data synth --out "
     "build/quickstart-data'";
-// The part of it for a user who has tried to download.
+// The part of kWaysToGetData for a user who has tried to download.
 inline constexpr std::string_view kWithoutNetwork = kWaysToGetData.substr(kWaysToGetData.find("without a network"));
 
 }  // namespace dtrain
