@@ -1,12 +1,12 @@
 // Decides when a process records its timeline (for --trace, for SIGUSR2, and at the scheduler's request), and writes
 // the file.
 //
-// A trace covers some steps of each worker. Steps whose update was left out are included in this number, although in a
-// job with one worker the next step then has the same number again. Workers that wait for each other trace the same
-// steps. A worker records from the beginning of the first step until the weights of the last step have arrived, which
-// is in the forward pass after it. A server records what belongs to these steps until the scheduler ends the trace,
-// either because all workers have written their files or because it no longer waits for some of them. The scheduler
-// numbers the traces of a job from 1.
+// A trace covers some steps of each worker. Steps that were left out, because a value was not finite, are included in
+// this number, although in a job with one worker the next step then has the same number again. Workers that wait for
+// each other trace the same steps. A worker records from the beginning of the first step until the weights of the last
+// step have arrived, which is in the forward pass after it. A server records what belongs to these steps until the
+// scheduler ends the trace, either because all workers have written their files or because it no longer waits for some
+// of them. The scheduler numbers the traces of a job from 1.
 #pragma once
 
 #include <atomic>
