@@ -22,12 +22,12 @@ class SliceValues {
   struct Snapshot {
     LentValues values;
     uint64_t samples_applied = 0;    // samples applied to these values
-    uint32_t samples_in_update = 0;  // samples in the group's last update; 0: the round was left out
+    uint32_t samples_in_update = 0;  // samples in the group's last update; 0: its outcome was kLeftOut
   };
   // The result of a round.
   enum class Outcome {
     kApplied,
-    kLeftOut,  // a worker has left the step out, so all do: nothing has changed
+    kLeftOut,  // a worker has left the step out (see header.h), so all do: nothing has changed
     kRefused,  // the sum has a value that is infinite or NaN: nothing has changed, and the group gets no more values
   };
 

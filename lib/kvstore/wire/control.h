@@ -1,9 +1,9 @@
 // Control messages between a worker and a server: everything but the traffic of a step. proto/data.proto defines their
 // form on the network. Values that belong to a message follow it as raw bytes, as in a data message.
 //
-// They travel on the same ordered streams as data messages, not as separate calls. A slice is assigned before it is
-// pulled and gets new groups between two steps, so data messages of the slice must not overtake these messages. After a
-// broken connection, both kinds are sent again by the same rule.
+// They travel on the same ordered streams as data messages, not as separate calls. Worker 0 sets a slice's values
+// before anyone pulls them, and its groups between two steps, so data messages of the slice must not overtake these
+// messages. After a broken connection, both kinds are sent again by the same rule.
 //
 // A request concerns one slice, and its answer has the request's number. A repeated request is recognized by that
 // number.

@@ -18,7 +18,7 @@
 //                    0: the step is left out                          0: the round was left out and changed nothing
 //   payload_crc      of the payload          0                        of the payload
 //
-// See docs/protocol.md, "Messages".
+// A worker leaves a step out if its loss or a gradient was not finite. See docs/protocol.md, "Messages".
 #pragma once
 
 #include <cstddef>

@@ -4,9 +4,9 @@
 // A thread of this object sends the requests, so that a device that hands over a gradient can continue computing at
 // once. Waking that thread takes time, so a caller without other work and a thread that waits for answers also send.
 //
-// No message has an owner: values are sent from the caller's memory. They must not change before the answer, which a
-// server sends only after it has received them. Answers are written into the caller's memory. The pipes' threads must
-// therefore end before this object and the memory are destroyed.
+// Messages have no owner (Message::owner): values are sent from the caller's memory. They must not change before the
+// answer, which a server sends only after it has received them. Answers are written into the caller's memory. The
+// pipes' threads must therefore end before this object and the memory are destroyed.
 #pragma once
 
 #include <atomic>
