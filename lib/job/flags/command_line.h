@@ -28,10 +28,10 @@ struct CommandLine {
 
 // Splits arguments into flags and their values.
 //
-// Flags must be spelled in full: "--lr 0.1", "--lr=0.1"; one-letter flags also as "-n2". Text after "=" is the value,
-// even if it is empty. The word after a boolean flag is its value only if it means a boolean (boolean_of); the value is
-// then "1" or "0". "-network" is not read as "-n etwork": it is probably "--network" with a dash missing. The words
-// after "--" are extras, and so is "--" itself.
+// Flags must be spelled in full: "--lr 0.1", "--lr=0.1"; one-letter flags also as "-n2". The text after "=" is the
+// value, even if it is empty. The word after a boolean flag is its value only if it means a boolean (boolean_of); the
+// value is then "1" or "0". "-network" is not read as "-n etwork": it is probably "--network" with a dash missing. The
+// words after "--" are extras, and so is "--" itself.
 //
 // Code::kUsage: the value of a flag is missing, because the flag is the last argument or another flag follows it; or a
 // dash is missing.

@@ -275,9 +275,9 @@ struct Parsed {
 
 // Reads the flags of `dtrain [train]`. `arguments` is the command line without the program's name and the sub-command.
 // The command line takes precedence over --config, which takes precedence over --preset, the environment and the
-// defaults, in this order. The flags of the run that --resume DIR names rank just below the weakest source that gives
-// --resume. Code::kUsage names the nearest known flag, the replacement or the valid values; kDevice: --gpus on a host
-// without GPUs.
+// defaults, in this order. --resume DIR adds the flags of the run in DIR. They rank below every source that gives
+// --resume, and above all sources that are weaker than these. Code::kUsage names the nearest known flag, the
+// replacement or the valid values; kDevice: --gpus on a host without GPUs.
 Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment);
 
 // Removes the flags with these names (as in the table, without dashes) and their values from a command line.
