@@ -1,5 +1,6 @@
 // The agents of a job when a single command starts them on all hosts: mpirun, srun, qsub. Each agent calls back to an
-// address of this host (call_back.h) and is assigned to the link of its host, so that a RemoteHost serves each host.
+// address of this host (call_back.h). Its connection becomes the link of the agent's host, which a RemoteHost uses like
+// a link through ssh.
 //
 // To the supervisor the group is one more host, on which nothing is started: it accepts the agents' connections, and
 // forwards the command's output.

@@ -52,7 +52,7 @@ struct Job {
   // Prepares the package of this program; used if there are hosts with a `copy`.
   std::function<Result<package::StagedPackage>(proc::SignalQueue& signals)> package = {};
   std::string scheduler_address = {};  // as far as known before the scheduler starts: "10.0.0.1:PORT"
-  // This is a part of a job whose scheduler is started elsewhere, at scheduler_address.
+  // True: these are a part of a job's processes, and their scheduler is started elsewhere, at scheduler_address.
   bool joins_scheduler = false;
 };
 
