@@ -8,11 +8,12 @@ namespace dtrain::cuda {
 
 struct Fusions {
   static constexpr graph::NodeId kNone = exec::Fusions::kNone;
-  // Indexed by node. For a BatchNorm or an Add: the ReLU that is computed with it, or kNone. For such a ReLU: the node
-  // that computes it.
+  // Indexed by node. relu_after, for a BatchNorm or an Add: the ReLU that is computed with it, or kNone. computed_by,
+  // for that ReLU: the BatchNorm or Add.
   std::vector<graph::NodeId> relu_after, computed_by;
-  // Indexed by node. For an Add of two terms that is followed by a ReLU: the BatchNorm that computes all three nodes.
-  // It is one of the terms, and no other node reads it. For such a BatchNorm: the Add.
+  // Indexed by node. norm_of, for an Add of two terms that is followed by a ReLU: the BatchNorm that computes all three
+  // nodes, or kNone. This BatchNorm is one of the terms, and no other node reads it. added_by, for that BatchNorm: the
+  // Add.
   std::vector<graph::NodeId> norm_of, added_by;
 };
 
