@@ -48,7 +48,7 @@ class DeviceGroup {
   // is returned.
   Result<> on_devices(const std::function<Result<>(size_t device)>& work);
   // Like the functions of Executor. set_loss_scale applies to all devices; overflowed and left_out_update return true
-  // if it is so on any device.
+  // if any device returns true.
   void set_loss_scale(double scale, uint32_t good_steps = 0);
   // Announces the whole batch; {} announces none.
   void announce(const Batch& batch);

@@ -20,9 +20,9 @@ struct Rounding {
 
 using Reference = reference::ReferenceExecutor<double>;
 
-// The rounding of three things: a node's output; the terms that its backward pass adds to the gradients of its inputs;
-// and the term that it adds to the gradient of the parameter that it reads as this argument. These functions use the
-// tensors that `reference` holds: inputs and parameters, and for the latter two also the node's own gradient.
+// The rounding of three things, in this order: a node's output; the terms that its backward pass adds to the gradients
+// of its inputs; the term that it adds to the gradient of the parameter that it reads as argument `use.argument`. The
+// functions read inputs and parameters from `reference`; the two for gradients also read the node's own gradient.
 Rounding output_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node);
 Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node);
 Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& reference, const graph::TensorUse& use);

@@ -16,9 +16,9 @@ struct BucketSchedule {
   std::vector<size_t> ready_after;
 };
 
-// bucket_begin: index of each bucket's first parameter, ascending, starting with 0. A bucket that no step uses is due
-// and ready together with the next later bucket. If the last bucket is such a bucket, it is due at the end of the
-// forward pass.
+// bucket_begin: index of each bucket's first parameter, ascending, starting with 0. A bucket that no step uses is
+// awaited before the same step, and is ready after the same step, as the next later bucket. If the last bucket is
+// unused, it is awaited at the end of the forward pass.
 BucketSchedule schedule_buckets(const Program& program, const std::vector<size_t>& bucket_begin);
 
 }  // namespace dtrain::exec::cpu
