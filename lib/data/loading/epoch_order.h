@@ -10,7 +10,7 @@
 namespace dtrain::data {
 
 struct EpochOrder {
-  bool shuffle = true;      // otherwise records are read in order of number
+  bool shuffle = true;      // false: records are read in order of number
   uint64_t seed = 0;        // equal seeds give the same order for the same epoch
   int64_t chunk_bytes = 0;  // 0: the whole share is one chunk
 };

@@ -14,8 +14,8 @@ struct DataFiles {
   std::string data_dir;
   std::string data_type;    // a name of find_data_type; empty: recognized from the files
   bool type_given = false;  // the user chose data_type: named files of a different form are refused
-  // Record files, separated by ';', a directory of record files or class directories, an idx file or CIFAR's own files;
-  // relative to data_dir.
+  // Each is one of these, with paths relative to data_dir: record files separated by ';', a directory of record files
+  // or of class directories, an idx file, or CIFAR's own files.
   std::string data_train, data_val;
   std::string data_train_idx, data_val_idx;
 };
