@@ -28,7 +28,8 @@ struct Rule {
   std::string_view name;
   std::vector<std::string_view> slots;
   enum class Momentum { kNone, kOptional, kAlways };
-  // What --mom means: nothing; or the rule has no slots if it is 0; or the rule always has its slots.
+  // Whether the rule uses --mom. kOptional: it does, and it has no slots if --mom is 0. kAlways: it does, and it always
+  // has its slots.
   Momentum momentum;
   Loop loop;
   std::vector<RuleParameter> parameters = {};
