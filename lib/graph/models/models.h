@@ -26,7 +26,8 @@ struct ModelOptions {
 
 // `network`: NAME[-DEPTH][@VERSION], or an alias of such a name. VERSION is the version of MXNet whose definition is
 // built; without it, the newest definition is built. Code::kUsage for a depth, a width or a version that the network
-// does not have, and for an unknown network; for the latter, the message suggests the closest name and lists all.
+// does not have. Code::kUsage also for an unknown network; the message then suggests the closest name and lists all
+// names.
 Result<Graph> build_model(const ModelOptions& options);
 
 // The names that build_model knows, sorted, without aliases and depths.
