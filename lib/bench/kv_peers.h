@@ -17,8 +17,8 @@ class KvPeer {
   virtual ~KvPeer() = default;
 };
 
-// The function that a peer runs. It must call `ready` once, with a number for whoever started the peer. It must then
-// call `stopped`, which returns when the KvPeer is destroyed, and return after that.
+// The function that a peer runs. It must call `ready` once, with a number that start_peer() returns to its caller
+// (KvStarted::number). It must then call `stopped`, which returns when the KvPeer is destroyed, and return after that.
 using KvWork =
     std::function<Result<>(const std::function<void(uint16_t)>& ready, const std::function<void()>& stopped)>;
 

@@ -118,8 +118,8 @@ Result<ImageSize> JpegDecoder::open(Bytes file, int channels) {
     jpeg_abort_decompress(info);
     return fail(Code::kData, "JPEG: {}", state.message);
   }
-  // Starts anew for each image, because the library keeps the tables of an image for the next one: a damaged file
-  // without tables would be decoded with those of the previous image.
+  // Creates a new decompressor for each image, because the library would keep the tables of the previous image and
+  // decode a damaged file without tables with them.
   jpeg_destroy_decompress(info);
   state.create();
   state.file = file;

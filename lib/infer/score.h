@@ -14,7 +14,8 @@
 namespace dtrain::infer {
 
 struct ScoreOptions {
-  // Its flags also name the data; if they do not, the data of the run that trained the model are used.
+  // `model.flags` also names the data to score with. If it names none, the validation data of the run that trained the
+  // model are used.
   ModelChoice model;
 };
 

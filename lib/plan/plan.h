@@ -40,7 +40,7 @@ struct Plan {
   sync::Grouping grouping;
   std::vector<data::Share> shares;  // indexed by rank
   SimulateResult simulated;         // the simulation, which covers a part of an epoch
-  double epochs_simulated = 1;      // this part, as a fraction of an epoch
+  double epochs_simulated = 1;      // the simulated part, as a fraction of an epoch
 
   [[nodiscard]] std::string groups_text() const;    // content of the groups file
   [[nodiscard]] std::string sharding_text() const;  // content of the data-sharding file

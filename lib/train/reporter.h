@@ -113,7 +113,7 @@ class Reporter {
   Metrics training_metrics_, validation_metrics_;
   Speedometer speedometer_;
   Pace pace_;
-  job::WorkerProgress progress_;  // as last reported
+  job::WorkerProgress progress_;  // the progress that was last reported
   SteadyTime validation_shown_;   // when the coordinator was last told the progress of a validation
   SteadyTime use_written_;        // when add_use() last added values
   BatchTimes batch_times_;

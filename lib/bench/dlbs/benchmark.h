@@ -34,7 +34,7 @@ struct DlbsBenchmark {
   int64_t rank = 0, nodes = 1;
   int64_t worker_batch = 0;  // number of samples in a batch of one node
   int64_t warmup_batches = 0, batches = 0;
-  bool infers = false;     // otherwise it trains
+  bool infers = false;     // true: inference; false: training
   std::optional<int> gpu;  // the GPU that infers; nullopt: the CPU
   Type dtype = Type::kFloat32;
   bool has_servers = false;  // the store has servers

@@ -40,7 +40,7 @@ struct Distortion {
   int pad = 0;           // border on all four sides, before the crop
   int fill_value = 127;  // value of the border and of areas that the affine step leaves empty, in all channels
 
-  bool random_crop = false;          // otherwise the central crop, offsets rounded down
+  bool random_crop = false;          // false: crop the center, offsets rounded down
   bool random_resized_crop = false;  // crop a random part of the image's area, then resize it
   Range area = {};                   // range of that part's fraction of the area
   int crop_size_min = -1,
