@@ -11,8 +11,8 @@
 namespace dtrain::rpc {
 
 // A worker that has given up a stream opens another one and repeats all unanswered requests. Messages of the old stream
-// may still be on their way to the receiver. They are dropped, because the receiver would answer a message that comes
-// after its repetition on the old stream. Thread-safe.
+// may still be on their way to the receiver. They are dropped: if such a message were handled after its repetition, the
+// answer would be sent on the old stream, where the worker no longer reads it. Thread-safe.
 class ServerLane {
  public:
   explicit ServerLane(kvstore::ServerEvents& receiver) : receiver_(&receiver) {}
