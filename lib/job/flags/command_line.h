@@ -37,8 +37,8 @@ struct CommandLine {
 // dash is missing.
 Result<CommandLine> read_command_line(const std::vector<Spellings>& flags, const std::vector<std::string>& arguments);
 
-// The number of leading arguments that name a sub-command. For {"bench", "kv", "--json"} it is 2 if {"bench", "kv"} is
-// among `commands`, but 1 if "bench" is not followed by a word that completes the name of a sub-command.
+// The number of leading arguments that name a sub-command. If {"bench", "kv"} is among `commands`, it is 2 for
+// {"bench", "kv", "--json"}. It is 1 for {"bench", "--json"}, in which no second word completes the name.
 size_t count_command_words(const std::vector<std::vector<std::string>>& commands,
                            const std::vector<std::string>& arguments);
 

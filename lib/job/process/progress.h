@@ -39,8 +39,8 @@ struct Progress {
 std::string host_line(const Progress& progress);
 // Nullopt if `line` is not such a line. Unknown keys are skipped, because a newer scheduler may print more.
 std::optional<Progress> parse_progress(std::string_view line);
-// Changes the last report of a run to the one that is shown after its end: without a time left and without a validation
-// under way.
+// Removes from the last report of a run what makes no sense after its end: the time left, and the progress of a
+// validation.
 Progress at_end(Progress progress);
 // Sets validated, training, validation, worker_count and workers from what all workers have reported.
 void set_workers(std::vector<WorkerProgress> all, Progress& progress);

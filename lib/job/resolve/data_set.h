@@ -47,9 +47,9 @@ struct AnySize {
   bool training = false, validation = false;
 };
 
-// Sets --resize and --val-resize if they are not set yet: to "fit" for images of any size, otherwise to "off". If
-// training takes random crops of a random size, --resize is set to "off" in any case. A process that does not see the
-// data leaves both unset.
+// Sets --resize and --val-resize if they are not set yet: to "fit" for images of any size, otherwise to "off". With
+// random crops of a random size, training images need no resize, so --resize then becomes "off" for images of any size
+// too. A process that does not see the data leaves both unset.
 void complete_resize(AnySize has_any_size, AugmentFlags& augment);
 
 // What the files of a data set were found to be.
