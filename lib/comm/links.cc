@@ -267,8 +267,8 @@ GlooLinks::End GlooLinks::wait(Message& message) {
   return message.is_done ? End::kDone : End::kOther;
 }
 
-// Whether to wait for the message. False after an error, if a lost rank has not sent or received everything that it
-// should have, or if the search for such messages finds that this message is done.
+// Whether to wait for the message. False in three cases: after an error; if a lost rank has not sent or received
+// everything that it should have; or if this message turns out to be done while those of the lost ranks are checked.
 bool GlooLinks::may_wait(const Message& message) {
   while (true) {
     {

@@ -34,8 +34,8 @@ class Lives {
     }
   }
 
-  // Makes a value that a step writes first use the memory of a value whose last use is in the same step, if the step
-  // allows that the old value is overwritten.
+  // Lets the first value that a step writes take over the memory of an old value. The step must list the old value in
+  // `overwrites`, and must be the last one that uses it.
   void join_in_place() {
     for (size_t s = 0; s < steps_.size(); s++) {
       for (const size_t old : steps_[s].overwrites) {

@@ -91,10 +91,10 @@ class JobFacts {
 
   // A stream of events for one client of the page. It first sends everything that is kept, as the event "history", and
   // then what is new, as events "update". Their data are an object, which page/page.html reads. "state" is the latest
-  // state, with the metrics that the page shows, the shares of each worker's phases and how busy each server is (both
-  // null if not known), and with the latest values as "now", because "points" may omit the newest point. "points" has
-  // the members of CurvePoint in their order, "events" those of JobEvent, "log" those of LogLine. Only a history has
-  // "job", the identity. The facts must outlive the stream.
+  // state. It includes the metrics that the page shows, the shares of each worker's phases, and how busy each server is
+  // (the last two are null if not known). Its member "now" has the latest values of the curves, because "points" may
+  // omit the newest point. "points" has the members of CurvePoint in their order, "events" those of JobEvent, "log"
+  // those of LogLine. Only a history has "job", the identity. The facts must outlive the stream.
   [[nodiscard]] std::unique_ptr<net::EventStream> follow() const;
   // For tests: the data of the first event.
   [[nodiscard]] std::string history() const;

@@ -35,9 +35,9 @@ class DlbsParameters {
 
   // `config`: the text of a configuration file, {"parameters": {...}}; empty: there is none. If several of `settings`
   // have the same name, the last one counts. Parameters that are not given have DLBS's defaults; parameters that DLBS
-  // does not know are kept. Then each value that is a text is expanded: ${name} is replaced by the value of that
-  // parameter, or, if there is no such parameter, of that environment variable; and $(...)$ is replaced by the value of
-  // the expression (expression.h). A name may itself contain names, as in ${${exp.framework}.data_dir}.
+  // does not know are kept. Then each value that is a text is expanded. ${name} is replaced by the value of the
+  // parameter with this name; if there is none, by that of the environment variable. $(...)$ is replaced by the value
+  // of the expression (expression.h). A name may itself contain names, as in ${${exp.framework}.data_dir}.
   //
   // Code::kUsage: the JSON is invalid; a value has the wrong type; a name is undefined; or parameters depend on each
   // other in a circle, which the message shows.

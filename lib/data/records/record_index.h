@@ -35,11 +35,11 @@ struct IndexedFile {
 // True if there is no index, so that one must be created. An index that the user names is never created.
 bool lacks_index(const IndexedFile& file);
 
-// Scans the file and logs its progress every ten seconds. If nothing is broken, writes the offsets to the index next to
-// the file or, if that is not possible, keeps them in `directory`, if that is given. If something is broken, the
-// offsets include the broken places, so that readers count them; such offsets are kept in a separate file next to the
-// record file, or in `directory`. The next call uses the kept offsets if the file has not changed, and logs again how
-// much of the file is broken.
+// Scans the file and logs its progress every ten seconds. If nothing is broken, the offsets are written to the index
+// next to the file. If that is not possible, they are kept in `directory`; with an empty `directory` they are not
+// stored. If something is broken, the offsets include the broken places, so that readers count them, and are kept in a
+// separate file next to the record file, or else in `directory`. The next call uses the kept offsets if the file has
+// not changed, and logs again how much of the file is broken.
 Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress = nullptr,
                                         const std::string& directory = {});
 // The suffix of the files in which make_index keeps offsets.

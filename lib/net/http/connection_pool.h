@@ -22,9 +22,9 @@ class ConnectionPool {
  public:
   struct Limits {
     size_t threads = 8;
-    // `silent`: the maximum number of connections that wait for bytes from their clients. `grace`: if there are more,
-    // how long a connection keeps its place, so that a client whose request is on its way does not lose its place to
-    // clients that send nothing (AcceptorLimits).
+    // `silent`: the maximum number of connections that wait for bytes from their clients. `grace`: when there are more,
+    // how long each connection still keeps its place (AcceptorLimits). This protects a client whose request is on its
+    // way from clients that send nothing.
     size_t silent = 128;
     std::chrono::milliseconds grace{};
     // Maximum number of connections with a request that no thread handles yet; further ones are turned away.
