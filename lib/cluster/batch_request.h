@@ -52,7 +52,7 @@ struct UserCommand {
 
 // The settings of the launcher inside the batch job.
 struct CommandInside {
-  std::string launcher = {};     // the value of --launcher; empty: it recognizes the allocation
+  std::string launcher = {};     // the value of --launcher; empty: the launcher recognizes the allocation
   std::string run_dir = {};      // see BatchRequest::run_dir
   std::string checkpoints = {};  // see BatchRequest::checkpoints
 };

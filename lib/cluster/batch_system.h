@@ -18,12 +18,12 @@ struct BatchState {
     kRunning,
     kEnding,
     kEnded
-  };  // kEnding: its last processes are ending; afterwards it may be queued again
+  };  // kEnding: the job's last processes are ending; afterwards the job may be queued again
   Phase phase = Phase::kWaiting;
-  std::string queue = {};        // queue in which it waits
-  std::string text = {};         // while it waits: "waiting in partition debug: Resources"; later: "runs on node1"
+  std::string queue = {};        // queue in which the job waits
+  std::string text = {};         // while the job waits: "waiting in partition debug: Resources"; later: "runs on node1"
   std::string advice = {};       // advice for the user if the job waits for something unlikely; may be empty
-  std::string never = {};        // the reason why it will never start; empty: it may start
+  std::string never = {};        // the reason why the job will never start; empty: it may start
   int64_t restarts = 0;          // how often the system has put the job back into the queue
   int code = 0;                  // exit code of the command, if the job has ended
   std::optional<Error> failure;  // why the system has ended the job, in the system's words; nullopt: it has not

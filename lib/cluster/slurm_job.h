@@ -14,7 +14,7 @@ struct SlurmJob {
   std::string state = {};   // "PENDING", "RUNNING", "CANCELLED"
   std::string reason = {};  // "Resources"; "None"
   std::string partition = {};
-  std::string nodes = {};  // "node[1-3]"; empty before it runs
+  std::string nodes = {};  // "node[1-3]"; empty before the job runs
   std::string start = {};  // "2026-11-25T01:32:42"; if the job is waiting, the expected time; empty: unknown
   int64_t restarts = 0;
   int code = 0, signal = 0;  // the two numbers of ExitCode

@@ -19,12 +19,12 @@ std::string_view word_of(Verdict verdict);  // "pass"
 struct HostReport {
   std::string name;  // as in the host file, or "this host"
   bool is_launcher = false;
-  bool is_here = false;              // it is the launcher's host, perhaps under another name such as "localhost"
+  bool is_here = false;              // this is the launcher's host, perhaps under another name such as "localhost"
   int64_t workers = 0, servers = 0;  // processes of the job on this host
   int64_t gpus = 0;                  // number of GPUs that these workers use
   bool has_first_worker = false;     // this host runs worker 0, which writes the checkpoints
   std::optional<Facts> facts = {};   // nullopt: the host could not be examined
-  std::string error = {};            // why it could not be examined
+  std::string error = {};            // why the host could not be examined
   bool shares_run_directory = false;
   std::vector<Contact> contacts = {};  // connections from this host to other hosts
   std::string contact_error = {};      // why the connections could not be tested

@@ -37,7 +37,7 @@ struct RunDirectory {
   std::string path;      // absolute
   std::string existing;  // the path itself if it exists, otherwise the nearest existing directory above it
   bool writable = false;
-  std::string error = {};  // why it is not writable
+  std::string error = {};  // why the directory is not writable
   int64_t free_bytes = 0;
 };
 
@@ -54,7 +54,7 @@ struct Gpus {
 // The minimum memory in bytes that each process of the job and a checkpoint need; 0 if unknown.
 struct MemoryNeeds {
   double worker = 0, server = 0, checkpoint = 0;
-  std::string error = {};  // why it is unknown: the job's flags do not fit the host
+  std::string error = {};  // why the needs are unknown: the job's flags do not fit the host
 };
 
 struct Speeds {

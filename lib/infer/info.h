@@ -30,7 +30,7 @@ struct LayerInfo {
   Shape output;                     // output shape without the batch
   int64_t parameters = 0;           // number of elements of the learned arrays that no earlier layer uses
   int64_t multiply_adds = 0;        // number of multiply-add operations for one image
-  int64_t activation_bytes = 0;     // size of its output for the whole batch, in float32
+  int64_t activation_bytes = 0;     // size of the layer's output for the whole batch, in float32
 };
 
 struct NetworkInfo {

@@ -28,11 +28,11 @@ struct Common {
   std::vector<size_t> host_of_server, host_of_worker;
   std::vector<int64_t> processes_on;  // indexed by Command::host_number
   std::string remote_executable;
-  std::string address;   // address of the scheduler; empty: it determines its own
+  std::string address;   // address of the scheduler; empty: the scheduler determines it
   bool loopback = true;  // all processes are on this host, and the user gave no addresses
   std::optional<int> only_rank;
   bool port_given = false;
-  std::string metrics_address;  // where servers and workers serve their own metrics; empty: they do not
+  std::string metrics_address;  // where servers and workers serve their own metrics; empty: they serve none
 };
 
 bool names_own_address(const job::Flags& flags) {

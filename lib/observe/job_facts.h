@@ -127,7 +127,7 @@ class JobFacts {
   std::deque<JobEvent> events_ DT_GUARDED_BY(mutex_);
   std::deque<LogLine> lines_ DT_GUARDED_BY(mutex_);
   Seen added_ DT_GUARDED_BY(mutex_);
-  std::string ended_ DT_GUARDED_BY(mutex_);  // how the job ended; empty: it is running
+  std::string ended_ DT_GUARDED_BY(mutex_);  // how the job ended; empty: the job is running
   bool is_success_ DT_GUARDED_BY(mutex_) = false;
 };
 

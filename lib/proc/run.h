@@ -17,7 +17,7 @@ namespace dtrain::proc {
 
 struct Finished {
   int status = 0;                                      // as returned by wait()
-  std::optional<std::chrono::milliseconds> over = {};  // set if it was killed at its time limit: this limit
+  std::optional<std::chrono::milliseconds> over = {};  // the time limit, if the program was killed because of it
   std::vector<std::string> output = {};                // lines of stdout
   std::vector<std::string> errors = {};                // lines of stderr
 

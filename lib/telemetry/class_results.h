@@ -70,7 +70,7 @@ struct ClassResults {
   uint64_t step = 0;  // number of weight updates before the validation
   int64_t rank = 0, workers = 1;
   int64_t images = 0;                         // number of images that all workers have classified, in total
-  std::string result = {};                    // name of the network's result; empty: it has only one
+  std::string result = {};                    // name of the network's result; empty: the network has only one
   std::vector<std::string> class_names = {};  // indexed by label; empty: not known
   ClassCounts counts = {};                    // only this worker's share
   std::vector<JudgedImage> worst = {};        // only this worker's share

@@ -22,7 +22,7 @@ namespace dtrain::train {
 using job::EpochRule;
 
 struct TrainSpec {
-  int64_t num_epochs = 1;  // the run ends after this many epochs, including those before it was resumed
+  int64_t num_epochs = 1;  // the run ends after this many epochs, including those before a resume
   int64_t batch_size = 1;  // batch size of this worker
   EpochRule epoch;
   RegroupSpec regroup = {};

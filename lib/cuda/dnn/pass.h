@@ -53,7 +53,7 @@ struct ConvolutionPass {
 struct ConvolutionCase {
   graph::NodeId node = 0;
   ConvolutionShape shape;
-  bool needs_dx = true;  // false: no node before it has parameters, so dx is not needed
+  bool needs_dx = true;  // false: no node before the layer has parameters, so dx is not needed
 };
 
 // All convolutions and fully connected layers of a graph, in canonical order, for batches of `batch` images. A fully

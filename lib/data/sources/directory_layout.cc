@@ -80,7 +80,7 @@ std::string in(const std::string& directory, const std::string& name) {
 struct Candidate {
   std::string name;  // relative to the inspected directory
   std::string path;  // path of the directory, or of its only subdirectory if the class directories are in that one
-  bool has_images = false;  // it contains images directly
+  bool has_images = false;  // the directory contains images directly
   std::vector<std::string> classes, without_images;
   std::optional<Part> part;
 

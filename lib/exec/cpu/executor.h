@@ -18,7 +18,7 @@ namespace dtrain::exec::cpu {
 // One step of the program, such as a convolution's backward pass with respect to its weights.
 struct ProfileLine {
   std::string node, what, implementation;  // "conv1", "convolution backward weights", oneDNN's name for it, or "own"
-  double mean_s = 0, least_s = 0;          // least_s: the shortest run; other processes disturb the mean, but not this
+  double mean_s = 0, least_s = 0;          // least_s: the shortest run, which other processes disturb least
   double flops = 0;  // two for each multiply-add of convolutions and fully connected layers; 0: not counted
   double bytes = 0;  // size of the tensors that it reads and writes
 };

@@ -34,7 +34,7 @@ struct Distortion {
   std::vector<int> rotate_list = {};  // if not empty: an angle drawn from this list instead
   double shear_max = 0;               // drawn from -shear_max to shear_max
   Range scale = {};
-  Range aspect = {};  // width / height; with random_resized_crop it is the range for the crops
+  Range aspect = {};  // factor on height / width; with random_resized_crop: ratio of the crop's edges
   double img_size_min = 0, img_size_max = 1e10;  // bounds of both edges of the result
 
   int pad = 0;           // border on all four sides, before the crop

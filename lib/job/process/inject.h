@@ -26,8 +26,8 @@ struct InjectDelay {
 
 // The faults of one process.
 struct Faults {
-  double drop = 0, dup = 0;              // probability for each message that it sends, 0 to 1
-  InjectDelay delay = {};                // delay of each message that it sends
+  double drop = 0, dup = 0;              // probability for each message that the process sends, 0 to 1
+  InjectDelay delay = {};                // delay of each message that the process sends
   double step_ms = 0;                    // workers only: every step takes at least this long
   double index_ms = 0;                   // workers only: indexing a record file takes at least this long
   std::optional<uint64_t> kill_at = {};  // the process kills itself with SIGKILL at this step

@@ -19,8 +19,9 @@ Result<> resolve_augmentation(Flags& flags);
 // Hints for the user about flags that have no effect. MXNet's scripts accept them silently, so dtrain accepts them too.
 std::vector<std::string> augmentation_notes(const AugmentFlags& augment);
 
-// The range of aspect ratios (width / height) that --min-random-aspect-ratio and --max-random-aspect-ratio give: [min,
-// max] if the minimum is set, else [1 - max, 1 + max].
+// The range that --min-random-aspect-ratio and --max-random-aspect-ratio give for the factor on the aspect ratio or,
+// with --random-resized-crop, for the aspect ratio of the crops: [min, max] if the minimum is set, else [1 - max, 1 +
+// max].
 struct AspectRange {
   double min, max;
 };

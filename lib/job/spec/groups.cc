@@ -16,9 +16,9 @@ namespace {
 // A word of the file, which names a worker.
 struct Word {
   std::string_view text;
-  std::string_view host;  // without brackets; empty: `number` is the rank
-  std::optional<size_t>
-      number;  // the rank, or the index among the host's workers; nullopt: its first worker that is in no group
+  std::string_view host;         // without brackets; empty: `number` is the rank
+  std::optional<size_t> number;  // the rank, or the index among the host's workers; nullopt: the host's first worker
+                                 // that is in no group yet
 };
 
 Result<size_t> parse_number(std::string_view text) {

@@ -19,7 +19,7 @@ class OverdueWaits {
     uint32_t worker = 0;  // rank
     Clock::time_point since = {};
     SliceId slice;
-    uint64_t version = 0;                // version of the weights that it waits for
+    uint64_t version = 0;                // version of the weights that the worker waits for
     bool lacks_value = false;            // worker 0 has not set the slice's value yet
     std::vector<uint32_t> missing = {};  // ranks that the slice waits for
   };

@@ -27,7 +27,7 @@ struct AssignState {
 };
 struct AssignValues {
   Counters counters;    // counters of the slice, whose rounds begin with the step `updates`
-  uint32_t states = 0;  // number of AssignStates that precede it
+  uint32_t states = 0;  // number of AssignStates that precede this message
 };
 // Worker 0 sets the groups while all workers stand still. The new rounds begin with the step `updates` in the answer's
 // counters.

@@ -95,7 +95,7 @@ class DeviceStore final : public Store, private OwnCounters {
     ParameterView view = {};
     std::unique_ptr<comm::Collective> group = nullptr;  // null: this device has no peers
     std::unique_ptr<Updater> updater = nullptr;         // null: servers update
-    uint64_t step = kNoStep;                            // the step of its gradients
+    uint64_t step = kNoStep;                            // the step of the device's gradients
     uint32_t samples = 0;                               // samples in the summed gradients of all ranks
     std::unique_ptr<TaskQueue> exchanges = nullptr;     // one thread, which runs exchanges in order
   };

@@ -36,9 +36,9 @@ struct SliceRequest {
   Head head;                                       // send() fills in the sender, the number and the slice
   std::span<const float> values = {};              // the payload
   std::vector<std::span<const float>> state = {};  // for AssignValues: one AssignState for each slot, sent before it
-  std::span<float> into = {};                      // where the answer's values are written; empty if it has none
-  size_t group = 0;                                // wait() waits for the requests of a range of groups
-  bool by_caller = false;                          // whether the calling thread sends it, because it has no other work
+  std::span<float> into = {};  // where the answer's values are written; empty if the answer has none
+  size_t group = 0;            // wait() waits for the requests of a range of groups
+  bool by_caller = false;      // whether the calling thread sends it, because it has no other work
 };
 
 // What the last answer about a slice reported besides its values. A field that an answer lacks keeps its value.
