@@ -1,9 +1,8 @@
 // comm::Collective over NCCL, for arrays in the memory of the rank's device. Only nccl_collective.cc depends on NCCL.
 // Used by the stores nccl, nccl_allreduce and dist_device_sync.
 //
-// The order of summation is NCCL's: the same in every run with the same ranks on the same hosts, but different from
-// that of the other Collectives. It has not been run on more devices than the test host has; see
-// test/cuda/nccl_collective_test.cc.
+// NCCL chooses the order of summation: it is the same in every run with the same ranks on the same hosts, but differs
+// from that of the other Collectives. This class has never run on more than one device, except on emulated ones.
 #pragma once
 
 #include <cuda_runtime_api.h>

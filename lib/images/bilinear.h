@@ -1,5 +1,6 @@
-// Bilinear resizing of 8-bit images, or of a part of the result, row by row. The pixels are those of OpenCV's
-// cv::resize with INTER_LINEAR: the same 11-bit weights, the same rounding after each of the two directions.
+// Resizes 8-bit images bilinearly, row by row, and can compute only a part of the result. The pixels equal those of
+// OpenCV's cv::resize with INTER_LINEAR: the same 11-bit weights, and the same rounding after each of the two
+// directions.
 #pragma once
 
 #include <array>

@@ -19,7 +19,8 @@ struct PredictOptions {
   PredictOptions();
 
   ModelChoice model;
-  // Names of images as in data/sources/named_images.h. "-" stands for the names on the lines of standard input.
+  // The images to classify, in the forms that data/sources/named_images.h accepts. "-" means that the names are read
+  // from standard input, one per line.
   std::vector<std::string> inputs;
   Output output = Output::kTable;
   std::string result;  // the node that computes the result to show; empty: the first one

@@ -51,7 +51,8 @@ class StepProgress {
 
  private:
   [[nodiscard]] bool in_bytes() const { return !bytes_.empty(); }
-  // The total, in bytes or hosts; 0 if the size is not known for every host.
+  // The amount of work in this step: the bytes to copy or, if bytes are not counted, the hosts. 0 if the number of
+  // bytes is unknown for any host.
   [[nodiscard]] int64_t total() const {
     if (!in_bytes()) return static_cast<int64_t>(hosts_);
     int64_t sum = 0;

@@ -41,7 +41,8 @@ class DeviceParameters {
   [[nodiscard]] size_t statistic_bytes(size_t index) const {
     return host_.view().statistics[index].weight.size_bytes();
   }
-  // The tensor that the network computes with. It is the canonical tensor if its form is canonical.
+  // The tensor in the form that the network computes with. If that form is the canonical one, this is the canonical
+  // tensor itself.
   [[nodiscard]] void* stored(size_t parameter) const;
   // The host's view with pointers into device memory. `arrays` copies between the two.
   [[nodiscard]] ParameterView device_view(DeviceArrays* arrays) const;

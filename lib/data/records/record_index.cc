@@ -81,8 +81,8 @@ std::string index_path(const std::string& record_path) {
 
 namespace {
 
-// The path of kept offsets in `directory`. It depends on the full path of the record file, so that files of the same
-// name in several directories are distinguished.
+// The path in `directory` of the file that stores the record offsets of `file`. The name depends on the full path of
+// the record file, so files of the same name from different directories do not collide.
 std::string kept_path(const RecordFile& file, const std::string& directory) {
   std::error_code ignored;
   const std::string path = std::filesystem::absolute(file.path(), ignored).string();

@@ -162,7 +162,8 @@ Result<> GeometryDraw::crop(const ImageSize& to) {
   return {};
 }
 
-// An offset between -max and max; the two extreme values are a little less likely.
+// A random integer between -max and max, truncated toward 0. Values near the two ends are less likely than those in the
+// middle; -max and max themselves practically never occur.
 int draw_offset(int max, RandomStream& random) {
   const double first = random.uniform(), second = random.uniform();
   return static_cast<int>((first + 4 * second) / 5 * 2 * max - max);

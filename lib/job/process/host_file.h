@@ -22,7 +22,7 @@ namespace dtrain::job {
 struct Flags;
 
 struct HostLine {
-  std::string host;                   // without brackets
+  std::string host;                   // host name or address; an IPv6 address is without its brackets
   int64_t ssh_port = 0;               // 0: ssh's own configuration decides
   std::string user = {};              // empty: ssh's own configuration decides
   std::optional<int64_t> slots = {};  // maximum number of servers and workers together; nullopt: no limit

@@ -1,11 +1,11 @@
 // A small HTTP server for people and programs that watch a run. It answers GET and HEAD for the registered paths only;
 // it does not serve files.
 //
-// Watching must not disturb training. The server's own threads make the answers, from copies of the data. The number of
-// its threads, of waiting connections and of open streams is bounded. A client occupies a thread only after its request
-// has arrived, and a client that reads slowly only for a few seconds, so neither keeps others from being served. An
-// answer is made at most once in `answer_age_max`, however many clients request it. Each connection serves one request.
-// The process must ignore SIGPIPE.
+// Watching must not disturb training. The server's own threads build the answers, from copies of the data. The numbers
+// of its threads, waiting connections and open streams are bounded. A client occupies a thread only after its request
+// has arrived. A client that reads slowly occupies a thread for only a few seconds. So clients that send nothing or
+// read slowly do not keep others from being served. An answer is built at most once in `answer_age_max`, however many
+// clients request it. Each connection serves one request. The process must ignore SIGPIPE.
 #pragma once
 
 #include <chrono>
