@@ -21,11 +21,6 @@ std::string reason_of(cudaError_t error) {
   return fmt::format("{} ({})", cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
-// For example, 13010 means 13.1; 0 means unknown.
-std::string cuda_version_text(int version) {
-  return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 class CudaModule final : public exec::DeviceModule {
  public:
   Result<int> device_count() override {

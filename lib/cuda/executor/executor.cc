@@ -122,8 +122,8 @@ Result<> check_room(size_t activations, size_t workspace, int64_t batch_size) {
   const auto fit = static_cast<int64_t>(static_cast<double>(batch_size) * left / static_cast<double>(activations));
   const std::string advice = fit < 1 ? "make the image or the network smaller"
                                      : fmt::format("use a smaller --batch-size: about {} images fit on a GPU", fit);
-  return fail(Code::kDevice, "batches of {} images need {} MiB more of device memory, and {} of {} MiB are free: {}",
-              batch_size, (activations + workspace) / kMiB, free / kMiB, total / kMiB, advice);
+  return fail(Code::kDevice, "batches of {} images need {} MiB more of device memory, and {}: {}", batch_size,
+              (activations + workspace) / kMiB, free_text(free, total), advice);
 }
 
 }  // namespace

@@ -59,16 +59,14 @@ const Cause* cause_of(cudaError_t error) {
   return found == kCauses.end() ? nullptr : &*found;
 }
 
-std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 // "(it supports CUDA 12.2, and this program needs 13.0)"; empty for errors that are not the driver's.
 std::string versions(cudaError_t error) {
   if (error != cudaErrorInsufficientDriver && error != cudaErrorCompatNotSupportedOnDevice) return "";
   int driver = 0, runtime = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || cudaRuntimeGetVersion(&runtime) != cudaSuccess) return "";
-  return fmt::format(" (it supports CUDA {}, and this program needs {})", version_text(driver), version_text(runtime));
+  if (driver == 0) return "";  // there is no driver
+  return fmt::format(" (it supports CUDA {}, and this program needs {})", cuda_version_text(driver),
+                     cuda_version_text(runtime));
 }
 
 std::string this_device() {
@@ -78,6 +76,14 @@ std::string this_device() {
 }
 
 }  // namespace
+
+std::string cuda_version_text(int version) {
+  return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string free_text(size_t free, size_t total) {
+  return fmt::format("{} of {} MiB are free", free / kMiB, total / kMiB);
+}
 
 void throw_cuda_error(const char* file, int line, const char* call, int status) {
   const auto error = static_cast<cudaError_t>(status);
@@ -97,7 +103,7 @@ void throw_no_memory(size_t bytes, const char* where, int status) {
   size_t free = 0, total = 0;
   std::string there;
   if (cudaMemGetInfo(&free, &total) == cudaSuccess) {
-    there = fmt::format("; {} of {} MiB are free on the GPU", free / kMiB, total / kMiB);
+    there = fmt::format("; {} on the GPU", free_text(free, total));
   }
   throw DeviceError(fmt::format("{}: out of memory: {} MiB of {} were wanted{}: {}", this_device(),
                                 (bytes + kMiB - 1) / kMiB, where, there, cause_of(cudaErrorMemoryAllocation)->advice));

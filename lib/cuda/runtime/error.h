@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "cuda/runtime/device_error.h"
 
@@ -15,6 +16,12 @@ namespace dtrain::cuda {
 // The same for an allocation of `bytes` in `where` ("device memory", "pinned host memory"). The message says how many
 // bytes were wanted, and how many are free on the device.
 [[noreturn]] void throw_no_memory(size_t bytes, const char* where, int status);
+
+// "13.1" for 13010, as CUDA counts its versions; empty for 0, which means unknown.
+std::string cuda_version_text(int version);
+
+// "3072 of 8192 MiB are free", for numbers of bytes.
+std::string free_text(size_t free, size_t total);
 
 // Reports a failed call in a destructor on stderr, because no caller can handle it. Silent at the end of the process,
 // when the driver may be gone before static objects are. `status`: 0 is success in all CUDA libraries.
