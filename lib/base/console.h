@@ -49,7 +49,7 @@ class Console {
   static bool is_terminal();
 
   void line(std::string_view text, Fit fit = Fit::kAsIs);  // `text` has no newline; it is fitted only on a terminal
-  void live(Live live, Time now);                          // replaces the block; an empty one removes it
+  void live(Live live, Time now);                          // shows `live` as the block; an empty text removes it
   void resized();                                          // redraws the block after the window's size has changed
   void finish();                                           // leaves the last live text on the screen, as ordinary lines
 

@@ -29,8 +29,9 @@ class BenchDevice {
   virtual ~BenchDevice() = default;
 
   virtual std::string name() const = 0;  // for messages: "cpu", "gpu(0): NVIDIA H200, ..."
-  // Each must be called once, compile() first, before the calls below. The executor has its initial weights and is
-  // owned by this object. The store updates these weights with SGD; `waits` must outlive it.
+  // First compile() must be called, then make_store(), each once; only then the functions below. compile() returns an
+  // executor with its initial weights, which this object owns. make_store() returns a store that updates these weights
+  // with SGD; `waits` must outlive the store.
   virtual Result<exec::Executor*> compile(const graph::Graph& graph, const exec::Options& options) = 0;
   virtual Result<std::unique_ptr<kvstore::Store>> make_store(Waits& waits) = 0;
 

@@ -6,7 +6,7 @@
 
 namespace dtrain::images {
 
-// A part of an image in memory: `image` has the rows and columns `at` of the whole image.
+// A part of an image, decoded into memory: `image` has only the pixels that lie in the window `at` of the whole image.
 struct ImagePart {
   const Image* image = nullptr;
   Window at = {};

@@ -203,8 +203,8 @@ Result<> AgentGroup::start(size_t /*process*/, const Command& command) {
   return fail(Code::kInternal, "{} cannot be started with {}, which only starts agents", command.name(), options_.tool);
 }
 
-// Stops the command, but only until all agents have called; before that, training has not begun. Later the agents get
-// signals through their connections.
+// Stops the command, but only until all agents have connected; before that, training has not begun. Later the agents
+// get signals through their connections.
 void AgentGroup::signal(int number) {
   if (number == SIGTERM && runs_ && !complete()) ::kill(command_.pid, SIGTERM);
 }

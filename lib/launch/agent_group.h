@@ -63,12 +63,12 @@ class AgentGroup : public Host {
   // The state that the group and the link of a host share.
   struct Contact {
     UniqueFd connection;
-    bool is_taken = false;                // whether an agent has called
+    bool is_taken = false;                // whether the host's agent has connected
     bool is_given_up = false;             // whether the launcher no longer waits for the agent
-    std::optional<std::string> why_none;  // set when no agent will call: see AgentLink::ended
+    std::optional<std::string> why_none;  // set when no agent will connect: see AgentLink::ended
     std::string tool;
     size_t hosts = 0;                // number of hosts in the group
-    std::shared_ptr<size_t> called;  // number of agents in the group that have called so far
+    std::shared_ptr<size_t> called;  // number of agents in the group that have connected so far
   };
 
  private:
@@ -95,7 +95,7 @@ class AgentGroup : public Host {
   proc::LineSplitter out_, err_;
   std::vector<std::string> first_lines_;
   std::vector<std::shared_ptr<Contact>> contacts_;  // one for each host
-  std::vector<bool> taken_;                         // indexed by host: whether an agent has called
+  std::vector<bool> taken_;                         // indexed by host: whether the host's agent has connected
   std::shared_ptr<size_t> called_ = std::make_shared<size_t>(0);
   // Whether the last take() has changed a contact whose link may have been read before, so that it must be read again.
   bool has_news_ = false;

@@ -23,9 +23,9 @@ struct AgentStarter {
   // needs.
   std::vector<std::string> allocation = {};
   // The command follows a job of the cluster. To end that job, TERM must be sent to the command, even if all agents
-  // have called.
+  // have connected.
   bool follows_job = false;
-  // The command only publishes the address to call back to, and ends. Agents that were started by other means call
+  // The command only publishes the address to call back to, and ends. Agents that were started by other means connect
   // later.
   bool only_announces = false;
   std::function<Command(const AgentCommand& agents)> command;

@@ -248,7 +248,7 @@ class Machine {
   struct Barrier {
     BarrierEnter first;                     // the first entry, which the others must match
     std::map<uint32_t, uint64_t> bytes_of;  // message sizes of the workers that have entered, indexed by rank
-    uint64_t bytes = 0;                     // total of bytes_of
+    uint64_t bytes = 0;                     // the sum of the values of bytes_of
     Millis since_ms = 0;
     Millis log_ms = 0;
   };

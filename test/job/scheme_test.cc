@@ -98,7 +98,8 @@ TEST_CASE("flags that a scheme cannot honor are refused", "[job]") {
   CHECK_THAT(refused({"-n", "2", "--backup", "1", "--deterministic"}),
              Contains("depends on which gradients arrive in time"));
   CHECK_THAT(refused(with_store("dist_async", {"--deterministic"})),
-             Contains("--deterministic: dist_async applies the gradients of 4 workers in order of arrival"));
+             Contains("--deterministic with --kv-store dist_async: the gradients of the 4 workers are applied in order "
+                      "of arrival"));
   CHECK_THAT(refused(with_store("dist_ssync", {"--deterministic"})), Contains("in order of arrival"));
   CHECK_THAT(refused(with_store("dist_gsync", {"--deterministic", "--regroup-every", "2"})),
              Contains("--regroup-every 2: the groups depend on measured times"));

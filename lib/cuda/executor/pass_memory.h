@@ -60,7 +60,7 @@ class BatchMemory {
   bool ahead_;
   bool same_batch_, is_there_ = false;
   Place current_;                    // the batch that the program reads
-  Place next_;                       // the staging buffer, used with `ahead`
+  Place next_;                       // the staging buffer, with the next batch; used only with `ahead_`
   std::vector<InputTables> tables_;  // indexed by input
   CudaEvent copied_;
 };

@@ -47,10 +47,10 @@ std::vector<Row> store_rows() {
   return {
       {.name = "kv-store",
        .value = "NAME",
-       .help = "how gradients become new weights. In one process: local, device or nccl; without servers: "
+       .help = "how gradients are summed and weights updated. In one process: local, device or nccl; without servers: "
                "nccl_allreduce or allreduce; with servers: dist_sync (or dist), dist_async, dist_ssync or dist_gsync; "
                "dist_device_sync and the like first sum over the devices of each worker",
-       .brief = "how gradients become weights: device, dist_sync, dist_async or allreduce",
+       .brief = "how weights are updated: device, dist_sync, dist_async or allreduce",
        .bind = DT_FIELD(Flags, job.scheme.kv_store),
        .default_text = "device; dist_sync with -n or --role",
        .scope = Scope::kJob,
@@ -200,7 +200,7 @@ std::vector<Row> device_rows() {
        .max = 1023},
       {.name = "cpus",
        .value = "N",
-       .help = "number of CPU devices in this process; they divide its batch and its threads",
+       .help = "number of CPU devices in this process; its batch and its threads are divided among them",
        .bind = DT_FIELD(Flags, device.cpus),
        .min = 1,
        .max = 256},
@@ -249,13 +249,14 @@ std::vector<Row> rule_rows() {
        .scope = Scope::kJob},
       {.name = "optimizer",
        .value = "NAME",
-       .help = "optimizer; NAME(PARAMETER=X,...) sets its parameters, whose defaults in parentheses are MXNet's: sgd "
-               "(or ccsgd), nag (Nesterov's momentum), sgld (adds noise), signum (wd_lh 0), dcasgd (lamda 0.04), lars "
-               "(a learning rate for each array: eta 0.001, eps 0, momentum_correction 1), lbsgd (--macrobatch-size), "
-               "adam (beta1 0.9, beta2 0.999, epsilon 1e-8), adamax (beta1 0.9, beta2 0.999), adagrad (eps 1e-7), "
-               "rmsprop (gamma1 0.9, gamma2 0.9, epsilon 1e-8, clip_weights 0, centered 0), adadelta (rho 0.9, epsilon "
-               "1e-5), ftrl (lamda1 0.01, beta 1), and the variants of MXNet 0.7: nag@v0.7, adam@v0.7 and rmsprop@v0.7 "
-               "(gamma1 0.95, gamma2 0.9, epsilon 1e-4)",
+       .help = "optimizer; NAME(PARAMETER=X,...) sets its parameters. The optimizers, with the defaults of their "
+               "parameters (those of MXNet): sgd (or ccsgd), nag (Nesterov's momentum), sgld (adds noise), signum "
+               "(wd_lh 0), dcasgd (lamda 0.04), lars (a learning rate for each array; eta 0.001, eps 0, "
+               "momentum_correction 1), lbsgd (large batches; see --macrobatch-size), adam (beta1 0.9, beta2 0.999, "
+               "epsilon 1e-8), adamax (beta1 0.9, beta2 0.999), adagrad (eps 1e-7), rmsprop (gamma1 0.9, gamma2 0.9, "
+               "epsilon 1e-8, clip_weights 0, centered 0), adadelta (rho 0.9, epsilon 1e-5), ftrl (lamda1 0.01, beta "
+               "1), and the variants of MXNet 0.7: nag@v0.7, adam@v0.7 and rmsprop@v0.7 (gamma1 0.95, gamma2 0.9, "
+               "epsilon 1e-4)",
        .brief = "optimizer, such as sgd, nag, adam or rmsprop",
        .bind = optimizer(),
        .scope = Scope::kJob,
@@ -367,9 +368,9 @@ std::vector<Row> large_batch_rows() {
        .scope = Scope::kJob},
       {.name = "warmup-strategy",
        .value = "NAME",
-       .help = "with --optimizer lbsgd: how the learning rate rises: linear, power2 (slowly at first), sqrt (fast at "
-               "first) or none (in one jump after --warmup-epochs); lars: each array has its own learning rate, "
-               "computed from the norms of its weights and gradients",
+       .help = "with --optimizer lbsgd: how the learning rate rises during --warmup-epochs: linear, power2 (slowly at "
+               "first), sqrt (fast at first) or none (in one jump at the end); or lars (no such rise: each array has "
+               "its own learning rate, computed from the norms of its weights and gradients)",
        .bind = DT_FIELD(Flags, job.optimizer.warmup_strategy),
        .scope = Scope::kJob},
   };

@@ -98,7 +98,9 @@ Result<> check_deterministic(const JobFlags& job, const Store& store) {
                 job.scheme.regroup_every);
   }
   if (!by_arrival) return {};
-  return fail(Code::kUsage, "--deterministic: {} applies the gradients of {} workers in order of arrival",
+  return fail(Code::kUsage,
+              "--deterministic with --kv-store {}: the gradients of the {} workers are applied in order of arrival; "
+              "leave out one of them",
               job.scheme.kv_store, job.num_workers);
 }
 

@@ -179,7 +179,8 @@ job::Flags calibration_flags(job::Flags flags, const CalibrationSetting& setting
 
 Result<int> run_calibration(const job::Flags& flags, const CalibrationSetting& setting, const Signals& signals) {
   if (flags.launch.role == job::Role::kScheduler) {
-    // The launcher has already placed the processes, and its host file lists servers that this job does not have.
+    // The scheduler does not read the host file: the launcher has already placed the workers, with room for the real
+    // job's servers. For this job, which has no servers, the file could give the workers other hosts.
     job::Flags own = flags;
     own.launch.hostfile.clear();
     return run_scheduler(own, signals);

@@ -1,5 +1,5 @@
-// Indexes record files that have no index when a job starts: worker 0 makes the index and the other workers wait for
-// it. The job has not started yet, and its start timeout is paused (proto/scheduler.proto, `prepare`).
+// Makes an index for each record file that has none, before the job starts: worker 0 makes the index and the other
+// workers wait for it. Meanwhile the job's start timeout is paused (proto/scheduler.proto, `prepare`).
 #pragma once
 
 #include <chrono>
