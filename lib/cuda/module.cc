@@ -90,9 +90,8 @@ class CudaModule final : public exec::DeviceModule {
   Result<> check_exists(int device) {
     DT_TRY(const int count, device_count());
     if (device < count) return {};
-    return fail(Code::kDevice,
-                "there is no GPU {}: this process can use {}, numbered from 0 (CUDA_VISIBLE_DEVICES can hide others)",
-                device, count);
+    return fail(Code::kDevice, "there is no GPU {}: this process can use {} (CUDA_VISIBLE_DEVICES can hide others)",
+                device, count == 1 ? "only GPU 0" : fmt::format("the GPUs 0 to {}", count - 1));
   }
 
   static std::vector<CudaExecutor*> of_module(std::span<exec::Executor* const> executors) {

@@ -28,7 +28,10 @@ Result<ArrayInfo> array_of(const std::string& name, const ordered_json& entry, u
                         std::ranges::all_of(entry["shape"], is_count) && entry.contains("data_offsets") &&
                         entry["data_offsets"].is_array() && entry["data_offsets"].size() == 2 &&
                         std::ranges::all_of(entry["data_offsets"], is_count);
-  if (!is_array) return fail(Code::kData, "the header's entry '{}' is not an array", name);
+  if (!is_array) {
+    return fail(Code::kData,
+                "the header's entry '{}' does not describe an array: it needs dtype, shape and data_offsets", name);
+  }
   if (entry["data_offsets"][1].get<uint64_t>() > data_bytes) {
     return fail(Code::kData, "the file is cut short: array '{}' ends after the end of the file", name);
   }

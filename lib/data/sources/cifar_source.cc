@@ -73,7 +73,7 @@ Result<> take_labels(const Pickle& pickle, const char* key, size_t place, std::v
   for (size_t i = 0; i < labels.size(); i++) {
     const Pickle::Value& label = pickle[list->items[i]];
     if (label.kind != Pickle::Value::Kind::kInteger || label.integer < 0 || label.integer > UINT8_MAX) {
-      return fail(Code::kData, "'{}' of image {} is not a label", key, i);
+      return fail(Code::kData, "image {}: its entry in '{}' is not a label (an integer from 0 to 255)", i, key);
     }
     labels[i][place] = static_cast<uint8_t>(label.integer);
   }

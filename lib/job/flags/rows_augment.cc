@@ -80,7 +80,7 @@ std::vector<Row> size_rows() {
        .suggestions = {"fit", "off"}},
       {.name = "val-resize",
        .value = "N",
-       .help = "the same for validation images",
+       .help = "how to resize validation images; takes the values of --resize",
        .bind = DT_FIELD(Flags, job.augment.val_resize, "auto"),
        .default_text = "fit for class directories, otherwise off",
        .min = 0,

@@ -142,8 +142,10 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, uint3
   };
   options.on_corrupt = [log = process.log](uint32_t worker, uint64_t count) {
     if (count % kCorruptPerLine != 1) return;
-    log.warn("refused a message from worker {} with a wrong checksum; {} such messages for this slice so far", worker,
-             count);
+    log.warn(
+        "refused a message from worker {}, because its checksum is wrong; {} such messages so far for the same slice of "
+        "the weights",
+        worker, count);
   };
   options.event_log = event_log;
   options.tracer = process.tracer.get();

@@ -118,7 +118,7 @@ TEST_CASE("inference is measured on a GPU in DLBS's way", "[cuda][program]") {
 TEST_CASE("a GPU that does not exist is named with the number of those that do", "[cuda][program]") {
   const Ended ended = Place().train("run", {"--gpus", "4"});
   CHECK(ended.code == 8);
-  CHECK_THAT(ended.output, Contains("there is no GPU 4: this process can use 4, numbered from 0"));
+  CHECK_THAT(ended.output, Contains("there is no GPU 4: this process can use the GPUs 0 to 3"));
 }
 
 }  // namespace dtrain::test
