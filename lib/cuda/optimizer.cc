@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <optional>
 
 #include "cuda/executor/device_table.h"
@@ -48,7 +47,7 @@ Rule kernel_rule(std::string_view name) {
 class GroupNorms {
  public:
   GroupNorms(const optim::OptimizerSpec& spec, const std::vector<UpdateTensor>& tensors,
-             const std::vector<int64_t>& counts, const StepScalars* step, const LossScale* flag) {
+             const std::vector<int64_t>& counts, const StepScalars* step) {
     constexpr int64_t kBlock = optim::kNormBlock;
     rates_.accumulated = optim::accumulated_updates(spec);
     table_ = DeviceTable<UpdateTensor>(tensors, counts, norm_bytes(tensors, rates_.accumulated > 0), kBlock);
@@ -64,7 +63,6 @@ class GroupNorms {
     rates_.first_chunk = static_cast<const int64_t*>(first_.at(0));
     std::copy_n(parameters.begin(), std::size(rates_.parameters), rates_.parameters);
     rates_.step = step;
-    rates_.loss_scale = flag;
     rates_.squares = static_cast<double*>(squares_.at(0));
     rates_.rates = static_cast<double*>(results_.at(0));
   }
@@ -83,13 +81,13 @@ class GroupNorms {
 class DeviceOptimizer final : public optim::ArrayOptimizer {
  public:
   DeviceOptimizer(const optim::OptimizerSpec& spec, Rule rule, size_t slots, std::shared_ptr<StoreStream> stream,
-                  LossScale* flag)
+                  float* nonfinite)
       : spec_(spec),
         rule_(rule),
         scalars_(optim::scalars_of(spec, {.norms = optim::Norms{}})),
         slots_(slots),
         stream_(std::move(stream)),
-        flag_(flag) {}
+        nonfinite_(nonfinite) {}
   ~DeviceOptimizer() override { stream_->drop_graphs(); }
   DeviceOptimizer(const DeviceOptimizer&) = delete;
   DeviceOptimizer& operator=(const DeviceOptimizer&) = delete;
@@ -109,8 +107,17 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
         counts.push_back(tensors.back().count);
       }
       groups_.emplace_back(DeviceTable<UpdateTensor>(tensors, counts, update_bytes(tensors)), gradient_bytes(tensors));
-      if (optim::uses_norms(spec_)) groups_.back().norms.emplace(spec_, tensors, counts, step_of(g), flag_);
+      if (optim::uses_norms(spec_)) groups_.back().norms.emplace(spec_, tensors, counts, step_of(g));
     }
+  }
+
+  void search(size_t group) override {
+    const Group& g = groups_[group];
+    if (!stream_->takes_work() || g.table.empty()) return;
+    DT_CUDA(cudaSetDevice(stream_->device()));
+    Table<UpdateTensor> gradients = g.table.table();
+    gradients.bytes = g.gradient_bytes;
+    find_nonfinite(gradients, nonfinite_, stream_->get());
   }
 
   void update(size_t group, const optim::UpdateStep& step) override {
@@ -128,15 +135,12 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     const DeviceSpans::Span span(stream_->spans(), DeviceSpans::Track::kStore, stream, "update");
     StepScalars* const scalars = step_of(group);
     DT_CUDA(cudaMemcpyAsync(scalars, staged, sizeof(StepScalars), cudaMemcpyHostToDevice, stream));
-    Table<UpdateTensor> gradients = g.table.table();
-    gradients.bytes = g.gradient_bytes;
-    find_nonfinite(gradients, std::numeric_limits<float>::infinity(), flag_, stream);
     cuda::update({.rule = rule_,
                   .table = g.table.table(),
                   .scalars = scalars_,
                   .momentum = spec_.momentum,
                   .step = scalars,
-                  .loss_scale = flag_,
+                  .nonfinite = nonfinite_,
                   .norm_rates = g.norms ? g.norms->find(stream) : nullptr},
                  stream);
   }
@@ -193,7 +197,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
   const optim::Scalars scalars_;  // the scalars that do not change
   const size_t slots_;
   const std::shared_ptr<StoreStream> stream_;
-  LossScale* const flag_;
+  float* const nonfinite_;
   std::vector<std::vector<Place>> places_;  // indexed by group, then array
   DeviceMemory state_, steps_;
   PinnedMemory staged_;  // indexed by group
@@ -207,7 +211,7 @@ Result<std::unique_ptr<optim::ArrayOptimizer>> make_device_optimizer(exec::Execu
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(spec));
   auto& of_device = dynamic_cast<CudaExecutor&>(executor);
   return std::make_unique<DeviceOptimizer>(spec, kernel_rule(optim::rule_name(spec)), slots.size(),
-                                           of_device.store_stream(), of_device.flag_of_sums());
+                                           of_device.store_stream(), of_device.device_parameters().nonfinite.data());
 }
 
 }  // namespace dtrain::cuda

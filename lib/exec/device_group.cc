@@ -107,11 +107,16 @@ Result<> DeviceGroup::on_devices(const std::function<Result<>(size_t device)>& w
   return on_each(std::ref(on_one));  // by reference, so that nothing is allocated
 }
 
-void DeviceGroup::set_loss_scale(double scale, uint32_t good_steps) {
-  for (const auto& executor : executors_) {
-    executor->set_loss_scale(scale);
-    executor->set_good_steps(good_steps);
-  }
+void DeviceGroup::set_loss_scale(const optim::LossScaleState& state) {
+  for (const auto& executor : executors_) executor->set_loss_scale(state);
+}
+
+void DeviceGroup::skip_bad_steps(bool dynamic_scale) {
+  for (const auto& executor : executors_) executor->skip_bad_steps(dynamic_scale);
+}
+
+bool DeviceGroup::skipped_update() {
+  return std::ranges::any_of(executors_, [](const auto& executor) { return executor->skipped_update(); });
 }
 
 void DeviceGroup::announce(const Batch& batch) {
@@ -119,15 +124,6 @@ void DeviceGroup::announce(const Batch& batch) {
     const Share& share = shares_[device];
     executors_[device]->announce(batch.part(batch_size_, share.begin, share.count));
   }
-}
-
-bool DeviceGroup::overflowed() {
-  return std::any_of(executors_.begin(), executors_.end(), [](const auto& executor) { return executor->overflowed(); });
-}
-
-bool DeviceGroup::left_out_update() {
-  return std::any_of(executors_.begin(), executors_.end(),
-                     [](const auto& executor) { return executor->left_out_update(); });
 }
 
 std::span<const float> DeviceGroup::result(size_t head) {

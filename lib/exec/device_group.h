@@ -47,13 +47,14 @@ class DeviceGroup {
   // Runs work(device) for all devices concurrently, each on its own thread. If several fail, the Error of the first one
   // is returned.
   Result<> on_devices(const std::function<Result<>(size_t device)>& work);
-  // Like the functions of Executor. set_loss_scale applies to all devices; overflowed and left_out_update return true
-  // if any device returns true.
-  void set_loss_scale(double scale, uint32_t good_steps = 0);
+  // Like the functions of Executor, for all devices. They have the same loss scale. skipped_update returns true if it
+  // does so for any device.
+  void set_loss_scale(const optim::LossScaleState& state);
+  void skip_bad_steps(bool dynamic_scale);
+  [[nodiscard]] optim::LossScaleState loss_scale() { return executors_.front()->loss_scale(); }
+  bool skipped_update();
   // Announces the whole batch; {} announces none.
   void announce(const Batch& batch);
-  bool overflowed();
-  bool left_out_update();
   // The result of the whole batch, in its order. Must not be called while a pass is running.
   std::span<const float> result(size_t head);
   [[nodiscard]] size_t heads() { return executors_.front()->heads(); }

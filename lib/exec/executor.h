@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "graph/ids.h"
+#include "optim/loss_scale.h"
 #include "tensor/batch.h"
 #include "tensor/parameter_memory.h"
 #include "tensor/parameters.h"
@@ -79,44 +80,31 @@ class Executor {
   // returns the Errors of the store's group (Code::kPeerLost).
   virtual Result<> backward(const GradientReady& ready) = 0;
 
-  // For float16: multiplies the gradient of the loss by `scale`, a power of two, and divides the parameters' gradients
-  // by it again, so that values stay in float16's range. Takes effect with the next forward(); initially 1. Gradients
-  // that overflow become non-finite; the caller then skips the step and lowers the scale (docs/arithmetic.md, "Loss
-  // scaling"). Executors of other types ignore the scale.
-  virtual void set_loss_scale(double scale) { static_cast<void>(scale); }
-  // With parameters_on_device, for an executor whose gradients are not summed with others': from now on the device
-  // itself skips a step that has a non-finite gradient. Weights, optimizer state and statistics then stay as they were,
-  // and has_bad_gradient() returns true. So the store may be given the gradients before they have been checked. With
-  // `dynamic_scale`, the device then also halves the loss scale, and doubles it after enough good steps
-  // (cuda/kernels/update.h); a different scale set by the caller takes precedence. Returns false if this is not
-  // supported: the caller must then check the gradients.
-  virtual bool skip_bad_steps(bool dynamic_scale) {
-    static_cast<void>(dynamic_scale);
-    return false;
-  }
-  // With parameters_on_device: from the first step on, a gradient with an absolute value of `limit` or more counts as
-  // not finite, because a sum with the gradients of the other devices could overflow. Initially infinite. Ignored by
-  // devices whose gradients the host can see.
-  virtual void set_gradient_limit(float limit) { static_cast<void>(limit); }
-  // Sets the number of good steps since a dynamic scale last changed. The device continues counting from there.
-  virtual void set_good_steps(uint32_t steps) { static_cast<void>(steps); }
+  // For float16: multiplies the gradient of the loss by `state.scale`, and divides the parameters' gradients by it
+  // again, so that values stay in float16's range. Takes effect with the next forward(); initially 1. Gradients that
+  // overflow become non-finite; the step is then skipped and the scale lowered (docs/arithmetic.md, "Loss scaling").
+  // Executors of other types ignore the scale.
+  virtual void set_loss_scale(const optim::LossScaleState& state) { static_cast<void>(state); }
+  // With parameters_on_device, before the first step: from now on the device itself skips a step if a sum of gradients
+  // is not finite. Weights, optimizer state and statistics then stay as they were. The store must search the sums of
+  // all buckets before it updates a weight (kvstore::DeviceDecisions). With `dynamic_scale`, the device then also
+  // changes the loss scale after each step; a state set by the caller takes precedence.
+  virtual void skip_bad_steps(bool dynamic_scale) { static_cast<void>(dynamic_scale); }
+  // The state that the next step will use.
+  [[nodiscard]] virtual optim::LossScaleState loss_scale() { return {}; }
   // Announces the batch of the forward() after the next one, if the caller can predict it, so that it can be copied to
   // the device during the next step. The batch must stay unchanged until that forward(), or until another batch is
   // announced. {} means no batch.
   virtual void announce(const Batch& batch) { static_cast<void>(batch); }
-  // Whether a gradient of the last backward is not finite. Only for float16; other types always return false.
-  virtual bool overflowed() { return false; }
 
   virtual const ParameterView& parameters() = 0;
   // Where the learned tensors are. With parameters_on_device this is an opaque view of device memory, and parameters()
   // is a copy on the host, which changes only by explicit copies (tensor/parameters.h). Otherwise it is parameters()
   // itself.
   virtual const ParameterView& device_parameters() { return parameters(); }
-  // For parameters_on_device, where only the device sees the gradients; valid after backward(). has_bad_gradient:
-  // whether a gradient is not finite, or not below the limit. left_out_update: whether the device skipped this update
-  // or an earlier one because the gradients summed by the store were not finite.
-  virtual bool has_bad_gradient() { return false; }
-  virtual bool left_out_update() { return false; }
+  // With parameters_on_device, after backward(): whether the update was skipped because a sum of gradients was not
+  // finite. Unless skip_bad_steps() was called, all later updates are skipped too.
+  virtual bool skipped_update() { return false; }
   // The number of the network's results.
   [[nodiscard]] virtual size_t heads() const = 0;
   // A result of the last forward(), [n, outputs], row-major: the softmax of a loss. `head` is an index into

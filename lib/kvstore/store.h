@@ -54,12 +54,15 @@ class GroupedStore {
   virtual void set_next_step(uint64_t step) = 0;
 };
 
-// The part of a store that only a single device without peers uses.
-class OwnCounters {
+// The part of a store whose devices decide whether a step counts (exec::Executor::skip_bad_steps).
+class DeviceDecisions {
  public:
-  virtual ~OwnCounters() = default;
-  // Undoes the counting of the last step, after the device has skipped the update of all its buckets by itself.
-  virtual void uncount_samples(uint32_t samples) = 0;
+  virtual ~DeviceDecisions() = default;
+  // Called before the first step. From then on the store updates no weight before it has queued a search of the sums of
+  // all buckets, and all devices of all workers skip the same steps.
+  virtual void decide_on_devices() = 0;
+  // Undoes the counting of the last step, after the devices have skipped it. `samples` as in gradient_ready().
+  virtual void uncount_step(uint32_t samples) = 0;
 };
 
 // Threads: cancel() may be called from any thread, gradient_ready() and wait_for_weights() are called by each device's
@@ -116,7 +119,7 @@ class Store {
 
   // Interfaces that only some stores have. The store owns them. Null if this store lacks it; the result never changes.
   [[nodiscard]] virtual GroupedStore* groups() { return nullptr; }
-  [[nodiscard]] virtual OwnCounters* own_counters() { return nullptr; }
+  [[nodiscard]] virtual DeviceDecisions* device_decisions() { return nullptr; }
 };
 
 }  // namespace dtrain::kvstore

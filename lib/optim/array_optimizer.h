@@ -29,6 +29,9 @@ class ArrayOptimizer {
   // Sets the arrays, in groups that are updated together. The optimizer borrows them for as long as it is used. Their
   // state is initially zero.
   virtual void bind(const std::vector<std::vector<LearnedArray>>& groups) = 0;
+  // On a device: queues a search of the group's gradients. If one is not finite, the following updates of the step
+  // change nothing. On the host, whoever calls update() has searched them, so this does nothing.
+  virtual void search(size_t group) { static_cast<void>(group); }
   // Updates the weights of a group's arrays. Ignores step.multipliers and step.part, because each array has its own.
   // Allocates no memory. On a device the update is only queued.
   virtual void update(size_t group, const UpdateStep& step) = 0;

@@ -75,7 +75,8 @@ struct ParameterView {
 
   // The device that owns these arrays; null if they are in host memory and can be accessed directly.
   DeviceArrays* device = nullptr;
-  std::span<float> number = {};  // a float in device memory that is used to all-reduce the sample count
+  // A float in the memory of a device that decides whether a step counts: not 0 if a sum of gradients is not finite.
+  std::span<float> nonfinite = {};
 };
 
 // Copy between the memory of a view and host memory, as DeviceArrays does. `device` is the device of the view.

@@ -31,7 +31,7 @@ job::RunStart run_start(const OwnStart& own, size_t workers) {
 }
 
 job::CheckpointState checkpoint_state(const OwnState& own, const SaveDecision& decision) {
-  const LossScale::State loss_scale = own.loss_scale.state();
+  const LossScale::State loss_scale = own.loss_scale.kept();
   return {.worker = {.steps = 0,
                      .loss_scale = loss_scale.scale,
                      .good_steps = loss_scale.good_steps,

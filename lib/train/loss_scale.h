@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "optim/loss_scale.h"
 
 namespace dtrain::train {
 
@@ -13,33 +14,34 @@ namespace dtrain::train {
 // worker. Checkpoints keep the scales of all workers.
 class LossScale {
  public:
-  // The part of a dynamic scale that changes during a run.
-  struct State {
-    double scale = 0;  // 0: an empty state, which restore() ignores
-    int64_t good_steps = 0;
-    bool operator==(const State&) const = default;
-  };
+  using State = optim::LossScaleState;
 
-  // Parses the value of --loss-scale: "none" (scale 1), "dynamic", or a number.
-  static Result<LossScale> parse(std::string_view text);
+  // Parses the value of --loss-scale: "none" (scale 1), "dynamic", or a number. `batch`: the number of images on one
+  // device. A dynamic scale begins at 2^16 / batch, rounded down to a power of two and at least 1, because gradients
+  // are sums over the batch.
+  static Result<LossScale> parse(std::string_view text, int64_t batch = 1);
 
-  [[nodiscard]] double value() const { return value_; }
+  [[nodiscard]] double value() const { return state_.scale; }
   [[nodiscard]] bool is_dynamic() const { return dynamic_; }
-  // Returns an empty state unless the scale is dynamic.
-  [[nodiscard]] State state() const { return dynamic_ ? State{value_, good_steps_} : State{}; }
+  // For executors. What checkpoints keep is kept().
+  [[nodiscard]] const State& state() const { return state_; }
+  // The part that changes during a run; an empty state unless the scale is dynamic.
+  [[nodiscard]] State kept() const { return dynamic_ ? state_ : State{}; }
   // Continues from `state`. Does nothing if the state is empty or the scale is not dynamic.
   void restore(const State& state);
-  // To be called after a step whose gradients were all finite. After 2000 such steps in a row the scale doubles, up to
-  // 2^24.
-  void good_step();
-  // To be called after a step with a gradient that was not finite: halves the scale. Returns false if the scale is not
-  // dynamic or is already 1, so that lowering it cannot help.
-  bool lower();
+  // To be called after a step whose gradients were all finite, and after one with a gradient that was not finite.
+  void good_step() { follow(true); }
+  void bad_step() { follow(false); }
+  // Whether bad_step() lowers the scale, so that a later step may succeed.
+  [[nodiscard]] bool can_fall() const { return dynamic_ && state_.scale > 1; }
 
  private:
-  double value_ = 1;
+  void follow(bool good) {
+    if (dynamic_) state_ = optim::next_loss_scale({}, state_, good);
+  }
+
+  State state_{1, 0};
   bool dynamic_ = false;
-  int64_t good_steps_ = 0;
 };
 
 }  // namespace dtrain::train

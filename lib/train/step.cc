@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "job/flags/flags.h"
 #include "tensor/buckets.h"
@@ -11,13 +12,15 @@ namespace dtrain::train {
 
 namespace {
 
-// The store's counters if the device decides which steps count, else null.
-kvstore::OwnCounters* counters_if_device_decides(const StepParts& parts) {
+// Null unless the devices decide which steps count.
+kvstore::DeviceDecisions* begin_decisions(const StepParts& parts) {
   const bool leaves_out = parts.on_nan == job::OnNan::kSkip || parts.loss_scale.is_dynamic();
-  kvstore::OwnCounters* const counters = parts.store.own_counters();
-  const bool decides = leaves_out && parts.workers == 1 && parts.devices.size() == 1 && counters != nullptr &&
-                       parts.devices.executor(0).skip_bad_steps(parts.loss_scale.is_dynamic());
-  return decides ? counters : nullptr;
+  if (!leaves_out || !parts.devices.parameters_on_device()) return nullptr;
+  kvstore::DeviceDecisions* const decisions = parts.store.device_decisions();
+  DT_CHECK(decisions != nullptr, "the parameters are on the devices, but the store is not for such devices");
+  parts.devices.skip_bad_steps(parts.loss_scale.is_dynamic());
+  decisions->decide_on_devices();
+  return decisions;
 }
 
 }  // namespace
@@ -25,19 +28,16 @@ kvstore::OwnCounters* counters_if_device_decides(const StepParts& parts) {
 StepRunner::StepRunner(StepParts parts)
     : parts_(std::move(parts)),
       on_device_(parts_.devices.parameters_on_device()),
-      own_counters_(counters_if_device_decides(parts_)),
-      limit_(summand_limit(parts_.workers * static_cast<uint32_t>(parts_.devices.size()))),
+      decisions_(begin_decisions(parts_)),
+      limit_(on_device_ ? std::numeric_limits<float>::infinity()
+                        : summand_limit(parts_.workers * static_cast<uint32_t>(parts_.devices.size()))),
       wait_([this](size_t device, size_t bucket) {
         telemetry::Span span(timeline(), "wait for weights", "wait");
         span.with("bucket", bucket).with("step", step_);
         return time_call(device, times_.pull_wait, [&] { return parts_.store.wait_for_weights({bucket, device}); });
       }),
       ready_([this](size_t device, size_t bucket) { return on_bucket(device, bucket); }),
-      bad_gradient_(parts_.devices.size()) {
-  for (size_t device = 0; device < parts_.devices.size(); device++) {
-    parts_.devices.executor(device).set_gradient_limit(limit_);
-  }
-}
+      bad_gradient_(parts_.devices.size()) {}
 
 // Times a call to the store, which may update weights. Only calls on the first device's thread are counted.
 template <class Call>
@@ -98,7 +98,7 @@ Result<> StepRunner::push_all() {
 }
 
 Result<> StepRunner::on_bucket(size_t device, size_t bucket) {
-  if (on_device_) return holds_back() ? Result<>{} : push(device, bucket);
+  if (on_device_) return push(device, bucket);
   const std::string bad =
       train::bad_gradient(parts_.devices.parameters(device), parts_.bucket_begin[bucket], end_of(bucket), limit_);
   if (!holds_back()) {
@@ -114,62 +114,39 @@ const std::string* StepRunner::first_bad_gradient() const {
   return bad == bad_gradient_.end() ? nullptr : &*bad;
 }
 
-bool StepRunner::overflowed() {
-  if (!parts_.loss_scale.is_dynamic() || !parts_.devices.overflowed()) return false;
-  if (!parts_.loss_scale.lower()) return false;
-  parts_.log.info("step {} is skipped, because float16 overflowed; the loss scale is now {:g}", step_,
-                  parts_.loss_scale.value());
-  return true;
-}
-
-Result<> StepRunner::skip_step(const std::string& why) {
-  if (!why.empty()) parts_.log.warn("step {} is skipped, because the {}", step_, why);
-  if (own_counters_ != nullptr) {
-    own_counters_->uncount_samples(samples_);
+Result<> StepRunner::explain_skip(bool scale_falls, const std::string& bad_gradient) {
+  if (scale_falls && !bad_loss_) {
+    parts_.log.info("step {} is skipped, because float16 overflowed; the loss scale is now {:g}", step_,
+                    parts_.loss_scale.value());
     return {};
   }
-  DT_TRY_VOID(restore_statistics());
-  return push_zero_gradients();
-}
-
-namespace {
-
-// Calls visit(array) for the moving statistics of a view until it returns an Error: once if they are contiguous, else
-// once per statistic.
-template <class Visit>
-Result<> visit_statistics(const ParameterView& view, const Visit& visit) {
-  if (!view.all_statistics.empty()) return visit(view.all_statistics);
-  for (const ParameterSpan& p : view.statistics) DT_TRY_VOID(visit(p.weight));
+  if (parts_.on_nan == job::OnNan::kFail) return tl::unexpected(not_finite(gradient_fault(), bad_gradient));
+  parts_.log.warn("step {} is skipped, because the {}", step_,
+                  bad_loss_ ? "loss is not finite" : gradient_fault(bad_gradient));
   return {};
 }
 
-}  // namespace
+template <class Visit>
+void StepRunner::visit_statistics(const Visit& visit) {
+  for (size_t device = 0; device < parts_.devices.size(); device++) {
+    for (const ParameterSpan& p : parts_.devices.parameters(device).statistics) visit(p.weight);
+  }
+}
 
 // Saves the moving statistics: the forward pass mixes the batch into them, and a NaN would stay there forever.
-Result<> StepRunner::keep_statistics() {
+void StepRunner::keep_statistics() {
   kept_statistics_.clear();
-  for (size_t device = 0; device < parts_.devices.size(); device++) {
-    const ParameterView& view = parts_.devices.device_parameters(device);
-    DT_TRY_VOID(visit_statistics(view, [&](std::span<const float> values) {
-      const size_t begin = kept_statistics_.size();
-      kept_statistics_.resize(begin + values.size());
-      return read_array(view.device, values, std::span(kept_statistics_).subspan(begin));
-    }));
-  }
-  return {};
+  visit_statistics([&](std::span<const float> values) {
+    kept_statistics_.insert(kept_statistics_.end(), values.begin(), values.end());
+  });
 }
 
-Result<> StepRunner::restore_statistics() {
+void StepRunner::restore_statistics() {
   std::span<const float> kept = kept_statistics_;
-  for (size_t device = 0; device < parts_.devices.size(); device++) {
-    const ParameterView& view = parts_.devices.device_parameters(device);
-    DT_TRY_VOID(visit_statistics(view, [&](std::span<float> values) {
-      const std::span<const float> from = kept.first(values.size());
-      kept = kept.subspan(values.size());
-      return write_array(view.device, from, values);
-    }));
-  }
-  return {};
+  visit_statistics([&](std::span<float> values) {
+    std::ranges::copy(kept.first(values.size()), values.begin());
+    kept = kept.subspan(values.size());
+  });
 }
 
 // Pushes zero gradients with 0 samples for a step that is left out, because the round of the other workers waits for
@@ -178,10 +155,7 @@ Result<> StepRunner::push_zero_gradients() {
   if (parts_.workers == 1) return {};
   samples_ = 0;
   for (size_t device = 0; device < parts_.devices.size(); device++) {
-    const ParameterView& host = parts_.devices.parameters(device);
-    for (const ParameterSpan& p : host.parameters) std::fill(p.gradient.begin(), p.gradient.end(), 0.0F);
-    const ParameterView& view = parts_.devices.device_parameters(device);
-    if (view.device != nullptr) DT_TRY_VOID(view.device->write(host.all_gradients, view.all_gradients));
+    for (const ParameterSpan& p : parts_.devices.parameters(device).parameters) std::ranges::fill(p.gradient, 0.0F);
   }
   return push_all();
 }
@@ -190,14 +164,15 @@ Result<bool> StepRunner::run(const data::LoadedBatch& batch, uint64_t step, cons
   step_ = step;
   samples_ = static_cast<uint32_t>(batch.count);
   for (std::string& bad : bad_gradient_) bad.clear();
-  if (holds_back()) DT_TRY_VOID(keep_statistics());
-  parts_.devices.set_loss_scale(parts_.loss_scale.value(), static_cast<uint32_t>(parts_.loss_scale.state().good_steps));
+  if (holds_back()) keep_statistics();
+  parts_.devices.set_loss_scale(parts_.loss_scale.state());
   if (announced_ != batch.serial) parts_.devices.announce({});
   DT_TRY_VOID(time_pass(times_.forward, [&] { return forward(batch); }));
   if (on_device_ && next != nullptr) parts_.devices.announce(*next);
   announced_ = next == nullptr ? 0 : next->serial;
   DT_TRY_VOID(time_pass(times_.backward, [&] { return compute(batch); }));
-  return may_skip_steps() ? push_or_skip_step() : true;
+  if (decisions_ != nullptr) return take_decision();
+  return holds_back() ? push_or_skip_step() : true;
 }
 
 Result<> StepRunner::forward(const data::LoadedBatch& batch) {
@@ -212,7 +187,9 @@ Result<> StepRunner::compute(const exec::Batch& input) {
   if (!bad_loss_) DT_TRY_VOID(parts_.devices.backward(ready_));
   if (!on_device_) return {};
   DT_TRY_VOID(check_loss(input));
-  return check_devices();
+  if (may_skip_steps() || !parts_.devices.skipped_update()) return {};
+  DT_TRY(const std::string bad, bad_gradient_on_devices());
+  return tl::unexpected(not_finite(gradient_fault(), bad));
 }
 
 Result<> StepRunner::check_loss(const exec::Batch& input) {
@@ -227,32 +204,31 @@ Result<> StepRunner::check_loss(const exec::Batch& input) {
       "loss is not finite", bad_layer(parts_.graph, compiled, view, input, {head, parts_.devices.result(head)})));
 }
 
-// Checks values after a step whose gradients the host could not see.
-Result<> StepRunner::check_devices() {
-  if (holds_back() && parts_.devices.left_out_update()) {
-    // The gradients that this worker handed over were finite, so their sum overflowed.
-    return fail(Code::kInternal,
-                "step {}, rank {}: the sum of the devices' gradients was not finite in an earlier step, and the "
-                "weights have not changed since then",
-                step_, parts_.rank);
-  }
+// Finds the layer of a bad gradient. Takes as long as a copy of all gradients. Never returns an empty string, even if
+// it finds no bad value: only a device of another worker may have the sum with that value.
+Result<std::string> StepRunner::bad_gradient_on_devices() {
   for (size_t device = 0; device < parts_.devices.size(); device++) {
-    exec::Executor& executor = parts_.devices.executor(device);
-    if (!executor.has_bad_gradient() && !executor.left_out_update()) continue;
-    DT_TRY(bad_gradient_[device], bad_gradient_on(device));
+    const ParameterView& there = parts_.devices.device_parameters(device);
+    const ParameterView& host = parts_.devices.parameters(device);
+    DT_TRY_VOID(there.device->read(there.all_gradients, host.all_gradients));
+    const std::string name = train::bad_gradient(host, 0, host.parameters.size(), limit_);
+    if (!name.empty()) return name;
   }
-  const std::string* bad = first_bad_gradient();
-  return bad == nullptr || may_skip_steps() ? Result<>{} : tl::unexpected(not_finite(gradient_fault(), *bad));
+  return "?";
 }
 
-// Finds the layer of a bad gradient. Takes as long as a copy of all gradients. Never returns an empty string, even if
-// it finds no bad value: the device may have found the value in a sum that the host cannot see.
-Result<std::string> StepRunner::bad_gradient_on(size_t device) {
-  const ParameterView& there = parts_.devices.device_parameters(device);
-  const ParameterView& host = parts_.devices.parameters(device);
-  DT_TRY_VOID(there.device->read(there.all_gradients, host.all_gradients));
-  const std::string name = train::bad_gradient(host, 0, host.parameters.size(), limit_);
-  return name.empty() ? "?" : name;
+// Learns from the devices whether the step counts, and how their loss scale has changed.
+Result<bool> StepRunner::take_decision() {
+  const bool scale_falls = parts_.loss_scale.can_fall();
+  parts_.loss_scale.restore(parts_.devices.loss_scale());
+  if (!parts_.devices.skipped_update()) return true;
+  decisions_->uncount_step(samples_);
+  std::string bad;
+  if (!scale_falls && !bad_loss_) {
+    DT_TRY(bad, bad_gradient_on_devices());
+  }
+  DT_TRY_VOID(explain_skip(scale_falls, bad));
+  return false;
 }
 
 // Pushes the gradients that were held back, or skips the step.
@@ -260,15 +236,14 @@ Result<bool> StepRunner::push_or_skip_step() {
   const std::string* bad = first_bad_gradient();
   if (!bad_loss_ && bad == nullptr) {
     parts_.loss_scale.good_step();
-    if (holds_back()) DT_TRY_VOID(push_all());
+    DT_TRY_VOID(push_all());
     return true;
   }
-  if (!bad_loss_ && overflowed()) {
-    DT_TRY_VOID(skip_step(""));
-    return false;
-  }
-  if (parts_.on_nan == job::OnNan::kFail) return tl::unexpected(not_finite(gradient_fault(), *bad));
-  DT_TRY_VOID(skip_step(bad_loss_ ? "loss is not finite" : gradient_fault(*bad)));
+  const bool scale_falls = parts_.loss_scale.can_fall();
+  parts_.loss_scale.bad_step();
+  DT_TRY_VOID(explain_skip(scale_falls, bad == nullptr ? "" : *bad));
+  restore_statistics();
+  DT_TRY_VOID(push_zero_gradients());
   return false;
 }
 

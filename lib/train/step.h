@@ -48,9 +48,10 @@ struct StepParts {
 // Used by one thread. run() allocates nothing unless a value is not finite.
 //
 // Devices that keep the parameters in their own memory run a step as one unit of work, so the host can check nothing
-// before its end. Such devices check the gradients themselves and skip an update that would corrupt the weights. If
-// there is a single worker with one such device, the device makes every decision: whether the step counts, the moving
-// statistics, and a dynamic loss scale. The host learns the result at the end of the step and adjusts its own counters.
+// before its end. Such devices search the sums of the gradients themselves and skip an update that would corrupt the
+// weights. If steps may be skipped, the devices of all workers decide alike, because all see the same sums: whether the
+// step counts, the moving statistics, and a dynamic loss scale. The host learns the result at the end of the step and
+// adjusts its own counters.
 class StepRunner {
  public:
   explicit StepRunner(StepParts parts);
@@ -86,32 +87,35 @@ class StepRunner {
   Result<> forward(const data::LoadedBatch& batch);
   // Whether gradients are held back until all of them have been checked, because what the store has received cannot be
   // withdrawn.
-  [[nodiscard]] bool holds_back() const { return may_skip_steps() && own_counters_ == nullptr; }
-  // True if float16 gradients overflowed and a smaller loss scale can help; lowers the scale.
-  bool overflowed();
+  [[nodiscard]] bool holds_back() const { return may_skip_steps() && decisions_ == nullptr; }
   Result<> compute(const exec::Batch& input);
   Result<> check_loss(const exec::Batch& input);
-  Result<> check_devices();
-  Result<std::string> bad_gradient_on(size_t device);
+  Result<std::string> bad_gradient_on_devices();
   [[nodiscard]] const std::string* first_bad_gradient() const;
-  Result<> skip_step(const std::string& why);
+  // Handles a step that does not count: with --on-nan fail it is an Error, unless a lower loss scale may help.
+  Result<> explain_skip(bool scale_falls, const std::string& bad_gradient);
+  Result<bool> take_decision();
   Result<bool> push_or_skip_step();
   Result<> on_bucket(size_t device, size_t bucket);
   Result<> push(size_t device, size_t bucket);
   Result<> push_all();
   Result<> push_zero_gradients();
-  Result<> keep_statistics();
-  Result<> restore_statistics();
+  // For the moving statistics in the host's memory.
+  template <class Visit>
+  void visit_statistics(const Visit& visit);
+  void keep_statistics();
+  void restore_statistics();
   // The message "gradient is not finite", with the layer's name if it is known, and with the limit.
   [[nodiscard]] std::string gradient_fault(const std::string& layer = "") const;
   [[nodiscard]] Error not_finite(const std::string& what, const std::string& layer) const;
 
   StepParts parts_;
   const bool on_device_;  // whether the parameters are in the device's memory
-  // Null unless the device decides if a step counts. If it decides, the host counts each step before it knows the
+  // Null unless the devices decide if a step counts. If they decide, the host counts each step before it knows the
   // decision.
-  kvstore::OwnCounters* const own_counters_;
-  const float limit_;  // limit on the absolute values of gradients; summand_limit()
+  kvstore::DeviceDecisions* const decisions_;
+  // Limit on the absolute values of gradients whose sum the host cannot see: summand_limit(). Devices search the sums.
+  const float limit_;
   exec::DeviceGroup::DeviceCall wait_;
   exec::DeviceGroup::DeviceCall ready_;
   uint64_t step_ = 0;

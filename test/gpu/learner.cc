@@ -27,6 +27,7 @@ Result<std::unique_ptr<Learner>> Learner::create(exec::Backend& backend, const C
   const bool scales = options.dtype == Type::kFloat16;
   DT_TRY(train::LossScale scale, train::LossScale::parse(scales ? "dynamic" : "none"));
   scale.restore({.scale = course.loss_scale});
+  executor->set_loss_scale(scale.state());
   executor->skip_bad_steps(scale.is_dynamic());
   DT_TRY(std::unique_ptr<optim::ArrayOptimizer> optimizer, cuda::make_device_optimizer(*executor, course.optimizer));
   std::unique_ptr<Learner> learner(new Learner(std::move(executor), std::move(optimizer), options.batch_size, scale));
@@ -36,24 +37,21 @@ Result<std::unique_ptr<Learner>> Learner::create(exec::Backend& backend, const C
 
 exec::GradientReady Learner::updates(double learning_rate) {
   return [this, learning_rate](size_t) -> Result<> {
+    optimizer_->search(0);
     optimizer_->update(0, {.learning_rate = learning_rate, .gradient_scale = 1.0 / static_cast<double>(batch_)});
     return {};
   };
 }
 
 Result<> Learner::stage(const exec::Batch& batch) {
-  executor_->set_loss_scale(scale_.value());
-  executor_->set_good_steps(static_cast<uint32_t>(scale_.state().good_steps));
   return executor_->forward(batch, exec::no_wait);
 }
 
 Result<> Learner::step(double learning_rate) {
   DT_TRY_VOID(executor_->backward(updates(learning_rate)));
-  if (executor_->has_bad_gradient() || executor_->left_out_update()) {
-    if (!scale_.lower()) return fail(Code::kInternal, "a gradient is not finite");
-  } else {
-    scale_.good_step();
-  }
+  const bool scale_falls = scale_.can_fall();
+  scale_.restore(executor_->loss_scale());
+  if (executor_->skipped_update() && !scale_falls) return fail(Code::kInternal, "a gradient is not finite");
   return {};
 }
 

@@ -70,11 +70,8 @@ class TakingTurns final : public Executor {
       return machine_.synchronise();
     });
   }
-  void set_loss_scale(double scale) override {
-    in_turn([&] { executor_->set_loss_scale(scale); });
-  }
-  bool overflowed() override {
-    return in_turn([&] { return executor_->overflowed(); });
+  void set_loss_scale(const optim::LossScaleState& state) override {
+    in_turn([&] { executor_->set_loss_scale(state); });
   }
   const ParameterView& parameters() override {
     return in_turn([&]() -> const ParameterView& { return executor_->parameters(); });
@@ -112,7 +109,7 @@ struct Shared {
     const std::lock_guard lock(turn);
     machine.use();
     DT_TRY(std::unique_ptr<Executor> executor, machine.backend().compile(graph, options));
-    executor->set_loss_scale(kLossScale);
+    executor->set_loss_scale({kLossScale});
     return std::make_unique<TakingTurns>(std::move(executor), machine, turn);
   }
 };

@@ -22,7 +22,7 @@ constexpr double kOpLossScale = 256;
 Result<std::unique_ptr<Executor>> compile(Machine& machine, const Case& c, const Options& options) {
   machine.use();
   DT_TRY(std::unique_ptr<Executor> executor, machine.backend().compile(c.graph, options));
-  executor->set_loss_scale(kOpLossScale);
+  executor->set_loss_scale({kOpLossScale});
   return executor;
 }
 

@@ -43,7 +43,7 @@ struct PixelStep {
 Result<exec::test::Step> step_of(exec::Backend& backend, const graph::Graph& graph, const exec::Options& options,
                                  const exec::Batch& batch) {
   DT_TRY(const auto executor, backend.compile(graph, options));
-  executor->set_loss_scale(256);
+  executor->set_loss_scale({256});
   fill_parameters(executor->parameters(), exec::test::Values::kFloats, 1);
   return exec::test::run_step(*executor, batch);
 }

@@ -9,7 +9,14 @@
 
 namespace dtrain::train::test {
 
-// An executor with two parameters in two buckets; the test sets their gradients.
+// Arrays that nobody copies.
+class FakeArrays final : public DeviceArrays {
+ public:
+  Result<> read(std::span<const float>, std::span<float>) override { return {}; }
+  Result<> write(std::span<const float>, std::span<float>) override { return {}; }
+};
+
+// An executor with two parameters in two buckets; the test sets their gradients, or what the device has decided.
 class FakeExecutor final : public exec::Executor {
  public:
   FakeExecutor() {
@@ -30,18 +37,20 @@ class FakeExecutor final : public exec::Executor {
   std::vector<float> node_output(graph::NodeId) override { return {}; }
   std::vector<float> node_gradient(graph::NodeId) override { return {}; }
   size_t memory_bytes() const override { return 0; }
-  void set_loss_scale(double scale) override { loss_scale_ = scale; }
-  bool skip_bad_steps(bool) override { return skips_bad_steps_; }
-  bool overflowed() override { return overflows_above_ > 0 && loss_scale_ > overflows_above_; }
+  void set_loss_scale(const optim::LossScaleState& state) override { loss_scale_ = state; }
+  optim::LossScaleState loss_scale() override { return decided_scale_; }
+  bool skipped_update() override { return skips_; }
+  const ParameterView& device_parameters() override { return view_; }
+  void put_on_device() { view_.device = &arrays_; }
 
-  double loss_scale_ = 1;
-  bool skips_bad_steps_ = false;
-  double overflows_above_ = 0;  // overflows if the loss scale is larger; 0: never
+  optim::LossScaleState loss_scale_ = {1, 0}, decided_scale_ = {};
+  bool skips_ = false;
   std::vector<float> w1_ = {0, 0}, w2_ = {0, 0}, g1_ = {1, 2}, g2_ = {3, 4};
   std::vector<float> probabilities_ = {0.5F, 0.5F};
 
  private:
   ParameterView view_;
+  FakeArrays arrays_;
 };
 
 // A store that accepts everything and does nothing.

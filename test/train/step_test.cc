@@ -15,7 +15,7 @@ using namespace dtrain::train;
 namespace {
 
 // Records what it is told.
-class RecordingStore final : public train::test::SilentStore, private kvstore::OwnCounters {
+class RecordingStore final : public train::test::SilentStore, private kvstore::DeviceDecisions {
  public:
   Result<> gradient_ready(kvstore::DeviceBucket at, uint64_t step, uint32_t samples) override {
     told.push_back(fmt::format("bucket {} step {} samples {}", at.bucket, step, samples));
@@ -26,13 +26,13 @@ class RecordingStore final : public train::test::SilentStore, private kvstore::O
     if (lost) return fail(Code::kPeerLost, "server 1 is lost");
     return {};
   }
-  kvstore::OwnCounters* own_counters() override { return is_shared ? nullptr : this; }
+  kvstore::DeviceDecisions* device_decisions() override { return this; }
   std::vector<std::string> told;
   bool lost = false;
-  bool is_shared = true;
 
  private:
-  void uncount_samples(uint32_t samples) override { told.push_back(fmt::format("uncount {}", samples)); }
+  void decide_on_devices() override { told.emplace_back("decide"); }
+  void uncount_step(uint32_t samples) override { told.push_back(fmt::format("uncount {}", samples)); }
 };
 
 struct Setting {
@@ -43,16 +43,19 @@ struct Setting {
   std::vector<float> labels = {0};
   std::vector<float> pixels = std::vector<float>(36, 0);
 
+  [[nodiscard]] StepParts parts(job::OnNan on_nan, uint32_t workers) {
+    return {.graph = graph,
+            .inputs = {{.shape = {1, 6, 6}}},
+            .devices = devices,
+            .bucket_begin = {0, 1},
+            .store = store,
+            .rank = 1,
+            .workers = workers,
+            .on_nan = on_nan,
+            .log = Log::silent()};
+  }
   Result<bool> run(job::OnNan on_nan, uint32_t workers) {
-    StepRunner runner({.graph = graph,
-                       .inputs = {{.shape = {1, 6, 6}}},
-                       .devices = devices,
-                       .bucket_begin = {0, 1},
-                       .store = store,
-                       .rank = 1,
-                       .workers = workers,
-                       .on_nan = on_nan,
-                       .log = Log::silent()});
+    StepRunner runner(parts(on_nan, workers));
     return runner.run({Batch::of(pixels, labels), 1}, 418);
   }
 };
@@ -138,18 +141,41 @@ TEST_CASE("a single worker pushes nothing for a skipped step", "[train]") {
   CHECK(s.store.told == std::vector<std::string>{"wait 0", "wait 1"});
 }
 
-// Only counters that nobody else shares can be undone after the device has skipped a step.
-TEST_CASE("a device decides which steps count if the store's counters are the worker's own", "[train]") {
-  for (const bool is_shared : {false, true}) {
+// The gradients have been handed over before the devices decide; the store takes the step out of its counters.
+TEST_CASE("devices decide which steps count if the parameters are in their memory", "[train]") {
+  for (const bool in_loss : {false, true}) {
     Setting s;
-    s.executor.skips_bad_steps_ = true;
-    s.store.is_shared = is_shared;
-    s.executor.probabilities_[0] = kNan;
-    CHECK_FALSE(*s.run(job::OnNan::kSkip, 1));
-    std::vector<std::string> expected = {"wait 0", "wait 1"};
-    if (!is_shared) expected.emplace_back("uncount 1");
-    CHECK(s.store.told == expected);
+    s.executor.put_on_device();
+    s.executor.skips_ = true;
+    (in_loss ? s.executor.probabilities_[0] : s.executor.g2_[0]) = kNan;
+    CHECK_FALSE(*s.run(job::OnNan::kSkip, 2));
+    CHECK(s.store.told == std::vector<std::string>{"decide", "wait 0", "wait 1", "bucket 1 step 418 samples 1",
+                                                   "bucket 0 step 418 samples 1", "uncount 1"});
+    s.executor.skips_ = false;
+    s.executor.probabilities_[0] = 0.5F;
+    CHECK(*s.run(job::OnNan::kSkip, 2));
+    CHECK(s.store.told.back() == "bucket 0 step 418 samples 1");
   }
+}
+
+TEST_CASE("the loss scale is the one that the devices have decided", "[train]") {
+  Setting s;
+  s.executor.put_on_device();
+  StepParts parts = s.parts(job::OnNan::kFail, 2);
+  parts.loss_scale = *LossScale::parse("dynamic");
+  StepRunner runner(std::move(parts));
+  const auto step = [&](bool skips, const optim::LossScaleState& decided) {
+    s.executor.skips_ = skips;
+    s.executor.decided_scale_ = decided;
+    return runner.run({Batch::of(s.pixels, s.labels), 1}, 0);
+  };
+  CHECK_FALSE(*step(true, {2, 0}));
+  CHECK(*step(false, {2, 1}));
+  CHECK(s.executor.loss_scale_ == optim::LossScaleState{2, 0});
+  CHECK_FALSE(*step(true, {1, 0}));
+  CHECK(runner.loss_scale().kept() == optim::LossScaleState{1, 0});
+  s.executor.g2_[0] = kNan;
+  CHECK_THAT(step(true, {1, 0}).error().message, Catch::Contains("gradient") && Catch::Contains("not finite"));
 }
 
 TEST_CASE("non-finite weights are named in the error", "[train]") {
@@ -163,31 +189,25 @@ TEST_CASE("non-finite weights are named in the error", "[train]") {
 // not finite at a scale of 1 is the network's own fault. See docs/arithmetic.md, "Loss scaling".
 TEST_CASE("a step with overflowing float16 gradients is skipped and halves the loss scale", "[train]") {
   Setting s;
-  s.executor.overflows_above_ = 1 << 13;
-  s.executor.g2_[0] = kNan;
-  StepRunner runner({.graph = s.graph,
-                     .inputs = {{.shape = {1, 6, 6}}},
-                     .devices = s.devices,
-                     .bucket_begin = {0, 1},
-                     .store = s.store,
-                     .workers = 2,
-                     .loss_scale = *LossScale::parse("dynamic"),
-                     .log = Log::silent()});
+  StepParts parts = s.parts(job::OnNan::kFail, 2);
+  parts.loss_scale = *LossScale::parse("dynamic");
+  StepRunner runner(std::move(parts));
   const auto step = [&] {
     s.store.told.clear();
     return runner.run({Batch::of(s.pixels, s.labels), 1}, 0);
   };
   const std::vector<std::string> nothing = {"wait 0", "wait 1", "bucket 1 step 0 samples 0",
                                             "bucket 0 step 0 samples 0"};
-  for (const double scale : {1 << 15, 1 << 14}) {
+  runner.loss_scale().restore({4, 0});
+  for (const double scale : {4, 2}) {
     s.executor.g2_[0] = kNan;
     CHECK_FALSE(*step());
-    CHECK(s.executor.loss_scale_ == scale);
+    CHECK(s.executor.loss_scale_.scale == scale);
     CHECK(s.store.told == nothing);
   }
   s.executor.g2_[0] = 1;
   CHECK(*step());
-  CHECK(s.executor.loss_scale_ == 1 << 13);
+  CHECK(s.executor.loss_scale_.scale == 1);
   CHECK(s.store.told.back() == "bucket 0 step 0 samples 1");
   s.executor.g2_[0] = kNan;
   CHECK_THAT(step().error().message, Catch::Contains("gradient") && Catch::Contains("not finite"));
@@ -195,36 +215,50 @@ TEST_CASE("a step with overflowing float16 gradients is skipped and halves the l
 
 TEST_CASE("the loss scale doubles after 2000 good steps and stays between 1 and 2^24", "[train]") {
   LossScale scale = *LossScale::parse("dynamic");
-  CHECK(scale.value() == 1 << 15);
-  for (int step = 0; step < 1999; step++) scale.good_step();
-  CHECK(scale.value() == 1 << 15);
-  scale.good_step();
   CHECK(scale.value() == 1 << 16);
+  for (int step = 0; step < 1999; step++) scale.good_step();
+  CHECK(scale.value() == 1 << 16);
+  scale.good_step();
+  CHECK(scale.value() == 1 << 17);
   for (int step = 0; step < 2000 * 20; step++) scale.good_step();
   CHECK(scale.value() == 1 << 24);
-  for (int step = 0; step < 24; step++) CHECK(scale.lower());
+  for (int step = 0; step < 24; step++) {
+    CHECK(scale.can_fall());
+    scale.bad_step();
+  }
+  CHECK_FALSE(scale.can_fall());
+  scale.bad_step();
   CHECK(scale.value() == 1);
-  CHECK_FALSE(scale.lower());
   CHECK(LossScale::parse("none")->value() == 1);
   CHECK(LossScale::parse("128")->value() == 128);
   CHECK_FALSE(LossScale::parse("128")->is_dynamic());
 }
 
+// Gradients are sums over the batch.
+TEST_CASE("the first loss scale depends on the number of images on a device", "[train]") {
+  CHECK(LossScale::parse("dynamic", 1)->value() == 65536);
+  CHECK(LossScale::parse("dynamic", 128)->value() == 512);
+  CHECK(LossScale::parse("dynamic", 129)->value() == 256);
+  CHECK(LossScale::parse("dynamic", 1'000'000)->value() == 1);
+  CHECK(LossScale::parse("128", 64)->value() == 128);
+  CHECK(LossScale::parse("none", 64)->value() == 1);
+}
+
 TEST_CASE("after an overflow the loss scale needs 2000 good steps again", "[train]") {
   LossScale scale = *LossScale::parse("dynamic");
   for (int step = 0; step < 1999; step++) scale.good_step();
-  CHECK(scale.lower());
+  scale.bad_step();
   for (int step = 0; step < 1999; step++) scale.good_step();
-  CHECK(scale.value() == 1 << 14);
-  scale.good_step();
   CHECK(scale.value() == 1 << 15);
+  scale.good_step();
+  CHECK(scale.value() == 1 << 16);
 }
 
 TEST_CASE("a loss scale continues from a saved state", "[train]") {
   LossScale before = *LossScale::parse("dynamic");
-  for (int step = 0; step < 3; step++) CHECK(before.lower());
+  for (int step = 0; step < 3; step++) before.bad_step();
   for (int step = 0; step < 1500; step++) before.good_step();
-  const LossScale::State state = before.state();
+  const LossScale::State state = before.kept();
   CHECK(state == LossScale::State{before.value(), 1500});
   LossScale after = *LossScale::parse("dynamic");
   after.restore(state);
@@ -240,7 +274,7 @@ TEST_CASE("a loss scale continues from a saved state", "[train]") {
   LossScale fixed = *LossScale::parse("128");
   fixed.restore(state);
   CHECK(fixed.value() == 128);
-  CHECK(fixed.state() == LossScale::State{});
+  CHECK(fixed.kept() == LossScale::State{});
   unknown.restore({1e30, 0});
   CHECK(unknown.value() == 1 << 24);
 }

@@ -71,13 +71,13 @@ inline graph::Graph toy_network() {
 }
 
 // Softmax regression. A value that is not finite in an image reaches the loss, while a ReLU would hide it.
-inline graph::Graph linear_network() {
+inline graph::Graph linear_network(double gradient_scale = 1) {
   using namespace graph;
   Graph g;
   const NodeId data = g.add("data", Input{}, {});
   const NodeId flat = g.add("flatten", Flatten{}, {data});
   const NodeId fc = g.add("fc1", FullyConnected{.outputs = kToyClasses}, {flat});
-  g.add("softmax", SoftmaxOutput{}, {fc});
+  g.add("softmax", SoftmaxOutput{.gradient_scale = gradient_scale}, {fc});
   return g;
 }
 

@@ -21,7 +21,6 @@ DeviceParameters::DeviceParameters(const graph::Shapes& shapes, exec::Options::P
       weights_(host_.view().all_weights.size_bytes()),
       gradients_(host_.view().all_gradients.size_bytes()),
       statistics_(host_.view().all_statistics.size_bytes()),
-      number_(sizeof(float)),
       used_(make_event()) {
   size_t bytes = 0;
   for (const WeightForm& form : forms_) {
@@ -63,7 +62,6 @@ ParameterView DeviceParameters::device_view(DeviceArrays* arrays) const {
   view.all_weights = there(host.all_weights, host.all_weights, weights_);
   view.all_gradients = there(host.all_gradients, host.all_gradients, gradients_);
   view.all_statistics = there(host.all_statistics, host.all_statistics, statistics_);
-  view.number = {static_cast<float*>(number_.at(0)), 1};
   view.device = arrays;
   return view;
 }

@@ -77,7 +77,7 @@ class DeviceParameters {
 
   exec::ParameterStore host_;
   std::vector<WeightForm> forms_;
-  DeviceMemory weights_, gradients_, statistics_, number_, stored_;
+  DeviceMemory weights_, gradients_, statistics_, stored_;
   CudaEvent used_;
   std::vector<size_t> stored_offset_;  // indexed by parameter, in bytes; used if its form is not canonical
 };

@@ -59,10 +59,11 @@ Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExec
   view_ = training() ? view : without_gradients(view);
   batch_memory_ = std::make_unique<BatchMemory>(options_, shapes_.labels.size(), training() && on_device(),
                                                 training() && shapes_.draws);
-  if (scales_loss() || (training() && on_device())) loss_scale_ = std::make_unique<LossScaleMemory>();
+  if (scales_loss() || (training() && on_device())) {
+    loss_scale_ = owner != nullptr ? owner->loss_scale_ : std::make_shared<LossScaleMemory>();
+  }
   make_streams();
   make_upload_tables();
-  LossScale* const found = loss_scale_ == nullptr ? nullptr : loss_scale_->device();
   return bind(lower({graph_,
                      shapes_,
                      options_,
@@ -70,7 +71,7 @@ Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExec
                      plans_,
                      *parameters_,
                      {batch_memory_->inputs(), batch_memory_->labels(), batch_memory_->keys(),
-                      scales_loss() ? found : nullptr, found, &gradient_limit_}}));
+                      scales_loss() ? loss_scale_->device() : nullptr}}));
 }
 
 void CudaExecutor::make_streams() {
@@ -83,6 +84,7 @@ void CudaExecutor::make_streams() {
   if (owner_ == nullptr) store_->set_drop_graphs([this] { step_ = RecordedWork(); });
   const ParameterView view = parameters_->device_view(owner_ != nullptr ? &owner_->arrays_ : &arrays_);
   device_view_ = training() ? view : without_gradients(view);
+  if (training()) device_view_.nonfinite = {&loss_scale_->device()->nonfinite, 1};
 }
 
 size_t CudaExecutor::bucket_end(size_t bucket) const {
@@ -300,7 +302,6 @@ Result<> CudaExecutor::queue_backward() {
       if (gives_gradients) {
         parameters_->download_gradients(options_.bucket_begin[bucket], bucket_end(bucket), copy_.get());
       }
-      if (bucket == 0 && loss_scale_ != nullptr) loss_scale_->download(copy_.get());
       DT_CUDA(cudaEventRecord(downloaded_[bucket].get(), copy_.get()));
     }
   }
@@ -339,13 +340,13 @@ Result<> CudaExecutor::backward(const exec::GradientReady& ready) {
   return outcome;
 }
 
-void CudaExecutor::set_loss_scale(double scale) {
-  DT_CHECK(scale > 0, "the loss scale is {}, but must be above 0", scale);
-  if (loss_scale_ != nullptr) loss_scale_->set(scale);
+void CudaExecutor::set_loss_scale(const optim::LossScaleState& state) {
+  DT_CHECK(state.scale > 0, "the loss scale is {}, but must be above 0", state.scale);
+  if (loss_scale_ != nullptr) loss_scale_->set(state);
 }
 
-bool CudaExecutor::overflowed() {
-  return scales_loss() && has_nonfinite();
+optim::LossScaleState CudaExecutor::loss_scale() {
+  return loss_scale_ == nullptr ? optim::LossScaleState{} : loss_scale_->state();
 }
 
 const ParameterView& CudaExecutor::parameters() {
@@ -378,7 +379,7 @@ std::vector<float> CudaExecutor::node_output(NodeId node) {
 }
 
 std::vector<float> CudaExecutor::node_gradient(NodeId node) {
-  const double scale = loss_scale_ == nullptr ? 1 : loss_scale_->scale();
+  const double scale = loss_scale_ == nullptr ? 1 : loss_scale_->state().scale;
   return read(gradients_[node], gradient_at_[node], static_cast<float>(1 / scale));
 }
 

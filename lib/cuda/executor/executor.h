@@ -16,7 +16,6 @@
 // (runtime/device_spans.h). The results are the same.
 #pragma once
 
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -48,16 +47,13 @@ class CudaExecutor final : public exec::Executor {
 
   Result<> forward(const exec::Batch& batch, const exec::WeightsWait& wait) override;
   Result<> backward(const exec::GradientReady& ready) override;
-  void set_loss_scale(double scale) override;
-  bool skip_bad_steps(bool dynamic_scale) override;
-  void set_gradient_limit(float limit) override;
-  void set_good_steps(uint32_t steps) override;
+  void set_loss_scale(const optim::LossScaleState& state) override;
+  void skip_bad_steps(bool dynamic_scale) override;
+  [[nodiscard]] optim::LossScaleState loss_scale() override;
   void announce(const exec::Batch& batch) override;
-  bool overflowed() override;
   const ParameterView& parameters() override;
   const ParameterView& device_parameters() override;
-  bool has_bad_gradient() override;
-  bool left_out_update() override;
+  bool skipped_update() override;
   size_t heads() const override { return shapes_.heads.size(); }
   std::span<const float> result(size_t head) override;
   std::vector<float> node_output(graph::NodeId node) override;
@@ -66,9 +62,6 @@ class CudaExecutor final : public exec::Executor {
 
   // The stream in which a group works. With parameters_on_device, the store's optimizer works in it too.
   [[nodiscard]] const std::shared_ptr<StoreStream>& store_stream() const { return store_; }
-  // With parameters_on_device, in training: the flag in device memory that indicates that a sum of gradients is not
-  // finite.
-  [[nodiscard]] LossScale* flag_of_sums() const { return loss_scale_->of_sums(); }
   // With parameters_on_device, in training: runs `steps` steps on the batch call by call, without CUDA graphs, and
   // returns the calls in their order with their times. Errors: see backward().
   Result<std::vector<TimedCall>> time_calls(const exec::Batch& batch, const exec::GradientReady& ready, int steps);
@@ -132,8 +125,7 @@ class CudaExecutor final : public exec::Executor {
   void copy_ahead(const exec::Batch& batch);
   void copy_announced();
   void take_batch();
-  [[nodiscard]] bool has_nonfinite() const;
-  Result<> update_unless_bad(const exec::GradientReady& ready);
+  void count_or_skip();
   void prepare_weights();
   void begin_pass();
   void end_pass();
@@ -162,7 +154,7 @@ class CudaExecutor final : public exec::Executor {
   ParameterView view_;
   std::vector<DeviceTable<WeightTensor>> upload_tables_;  // indexed by bucket
   std::unique_ptr<BatchMemory> batch_memory_;
-  std::unique_ptr<LossScaleMemory> loss_scale_;  // in training with float16 or with parameters on the device
+  std::shared_ptr<LossScaleMemory> loss_scale_;  // in training with float16 or on the device; shared with the owner
   DeviceMemory arena_, scratch_, read_memory_;
   std::vector<const void*> result_at_;      // indexed by head
   std::vector<PinnedMemory> host_results_;  // indexed by head
@@ -188,8 +180,7 @@ class CudaExecutor final : public exec::Executor {
   bool is_copied_ = false;  // whether the announced batch was copied, or its copy is queued
   CudaEvent taken_;  // occurs when the last batch has been taken, so that its staging memory is free for the next one
   bool skips_bad_steps_ = false;  // skip_bad_steps was called
-  LossScaleRule scale_rule_;      // used if skips_bad_steps_
-  float gradient_limit_ = std::numeric_limits<float>::infinity();
+  bool scale_is_dynamic_ = false;
   uint64_t skipped_ = 0;  // number of steps skipped before the last one
   DeviceMemory kept_statistics_;
 };

@@ -242,13 +242,6 @@ Call read_call(const DeviceParameters& parameters, const std::vector<Conversion>
   return [table, factor](cudaStream_t stream) { read_weights(table->table(), factor, stream); };
 }
 
-Call search_call(const DeviceParameters::Piece& piece, const float* limit, LossScale* found) {
-  const std::vector<UpdateTensor> tensors = {{.gradient = piece.data, .count = piece.count}};
-  const auto table =
-      std::make_shared<DeviceTable<UpdateTensor>>(tensors, std::vector{piece.count}, gradient_bytes(tensors));
-  return [table, limit, found](cudaStream_t stream) { find_nonfinite(table->table(), *limit, found, stream); };
-}
-
 }  // namespace
 
 // Converts the terms of gradients to canonical form. The first term is converted into the gradient's memory, and the
@@ -292,11 +285,6 @@ void Lowering::finish_bucket(size_t bucket) {
   const size_t first = options_.bucket_begin[bucket], end = bucket_end(bucket);
   const NodeId node = shapes_.parameters[first].uses[0].node;
   convert_gradients(node, first, end);
-  if (input_.search != nullptr) {
-    program_.step(node, {}, [&parameters = parameters_, first, end, input = input_](const Addresses&) {
-      return search_call(parameters.gradients(first, end), input.search_limit, input.search);
-    });
-  }
   backward_.back().buckets.push_back(bucket);
 }
 

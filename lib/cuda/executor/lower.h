@@ -26,9 +26,6 @@ struct PassInput {
   const float* labels = nullptr;    // [n, number of labels]
   const uint64_t* keys = nullptr;   // [n]; null if the network draws no random numbers
   LossScale* loss_scale = nullptr;  // null: the scale is 1
-  LossScale* search = nullptr;      // where to record that a gradient is not finite; null: gradients are not searched
-  // A gradient with an absolute value of at least this limit counts as not finite. Read when a search is queued.
-  const float* search_limit = nullptr;
 };
 
 struct LowerRequest {

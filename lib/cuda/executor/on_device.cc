@@ -59,30 +59,16 @@ void CudaExecutor::take_batch() {
   const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kCompute, compute_.get(), "take the batch");
   batch_memory_->take(compute_.get());
   DT_CUDA(cudaEventRecord(taken_.get(), compute_.get()));
-  if (loss_scale_ == nullptr) return;
-  if (!skips_bad_steps_ || loss_scale_->differs()) loss_scale_->upload(compute_.get());
+  if (loss_scale_ != nullptr) loss_scale_->upload(compute_.get());
 }
 
-bool CudaExecutor::skip_bad_steps(bool dynamic_scale) {
-  if (!on_device() || !training()) return false;
+void CudaExecutor::skip_bad_steps(bool dynamic_scale) {
+  DT_CHECK(on_device() && training(), "the host decides whether a step of this executor counts");
   skips_bad_steps_ = true;
-  scale_rule_.dynamic = dynamic_scale && scales_loss();
+  scale_is_dynamic_ = dynamic_scale && scales_loss();
   DT_CUDA(cudaSetDevice(device_));
   kept_statistics_ = DeviceMemory(device_view_.all_statistics.size_bytes());
   step_ = RecordedWork();
-  return true;
-}
-
-void CudaExecutor::set_gradient_limit(float limit) {
-  if (on_device() && training()) gradient_limit_ = limit;
-}
-
-void CudaExecutor::set_good_steps(uint32_t steps) {
-  if (skips_bad_steps_ && scale_rule_.dynamic) loss_scale_->set_good_steps(steps);
-}
-
-bool CudaExecutor::has_nonfinite() const {
-  return skips_bad_steps_ ? loss_scale_->skipped() != skipped_ : loss_scale_->nonfinite();
 }
 
 // Makes the pass wait for the staged batch, the store's last work, and the passes of executors that share the tensors.
@@ -123,11 +109,11 @@ void CudaExecutor::forward_on_device(Queue queue) {
 Result<> CudaExecutor::backward_on_device(const exec::GradientReady& ready, Queue queue) {
   for (Part& part : backward_) {
     (this->*queue)(part);
-    if (part.buckets.empty() || skips_bad_steps_) continue;
+    if (part.buckets.empty()) continue;
     follow(compute_.get(), store_->get());
     for (const size_t bucket : part.buckets) DT_TRY_VOID(ready(bucket));
   }
-  if (skips_bad_steps_) DT_TRY_VOID(update_unless_bad(ready));
+  if (skips_bad_steps_) count_or_skip();
   follow(compute_.get(), copy_.get());
   follow(store_->get(), copy_.get());
   loss_scale_->download(copy_.get());
@@ -135,25 +121,20 @@ Result<> CudaExecutor::backward_on_device(const exec::GradientReady& ready, Queu
   return {};
 }
 
-// Queues the store's work after the whole backward pass, because no weight may be updated before all gradients have
-// been searched.
-Result<> CudaExecutor::update_unless_bad(const exec::GradientReady& ready) {
+// Queued after the store's work, which has searched the sums of all buckets.
+void CudaExecutor::count_or_skip() {
   const cudaStream_t stream = store_->get();
-  follow(compute_.get(), stream);
-  loss_scale_->mark_sums(stream);
-  for (size_t bucket = options_.bucket_begin.size(); bucket-- > 0;) DT_TRY_VOID(ready(bucket));
+  follow(compute_.get(), stream);  // for steps after the last bucket, if there are any
   const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kStore, stream, "count or skip the step");
   const std::span<float> statistics = device_view_.all_statistics;
   if (!statistics.empty()) {
     restore_if_nonfinite({.kept = static_cast<const float*>(kept_statistics_.at(0)),
                           .values = statistics.data(),
                           .count = static_cast<int64_t>(statistics.size()),
-                          .loss_scale = loss_scale_->device()},
+                          .nonfinite = device_view_.nonfinite.data()},
                          stream);
   }
-  adjust_loss_scale(scale_rule_, loss_scale_->device(), stream);
-  loss_scale_->clear_sums(stream);
-  return {};
+  adjust_loss_scale({.dynamic = scale_is_dynamic_, .loss_scale = loss_scale_->device()}, stream);
 }
 
 Result<> CudaExecutor::announce_all(const exec::GradientReady& ready) {
@@ -186,6 +167,7 @@ Result<> CudaExecutor::finish_step() {
   copy_announced();
   results_pending_ = false;
   DT_TRY_VOID(store_->wait(results_.get()));
+  loss_scale_->take_download();
   spans_.collect(compute_.get());
   return {};
 }
@@ -220,12 +202,9 @@ const ParameterView& CudaExecutor::device_parameters() {
   return on_device() ? device_view_ : parameters();
 }
 
-bool CudaExecutor::has_bad_gradient() {
-  return on_device() && training() && has_nonfinite();
-}
-
-bool CudaExecutor::left_out_update() {
-  return on_device() && training() && loss_scale_->nonfinite_sums();
+bool CudaExecutor::skipped_update() {
+  if (!on_device() || !training()) return false;
+  return skips_bad_steps_ ? loss_scale_->skipped() != skipped_ : loss_scale_->nonfinite();
 }
 
 // Waits until all work that uses the tensors is done. After that, they can be copied, and waiting for the copy cannot

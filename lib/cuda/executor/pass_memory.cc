@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <new>
 
 #include "cuda/executor/device_table.h"
@@ -119,36 +120,31 @@ size_t BatchMemory::bytes() const {
   return bytes;
 }
 
-LossScaleMemory::LossScaleMemory() : host_(3 * sizeof(LossScale)), device_(2 * sizeof(LossScale)) {
-  new (host_.data()) LossScale[3];
+LossScaleMemory::LossScaleMemory() : host_(2 * sizeof(LossScale)), device_(sizeof(LossScale)) {
+  new (host_.data()) LossScale[2];
   const CudaStream stream = make_stream();
-  DT_CUDA(cudaMemcpyAsync(device(), &host()[1], device_.bytes(), cudaMemcpyHostToDevice, stream.get()));
+  DT_CUDA(cudaMemcpyAsync(device(), host(), sizeof(LossScale), cudaMemcpyHostToDevice, stream.get()));
   DT_CUDA(cudaStreamSynchronize(stream.get()));
 }
 
-LossScale LossScaleMemory::requested() const {
-  return {.scale = static_cast<float>(scale_),
-          .inverse = static_cast<float>(1 / scale_),
-          .good_steps = good_steps_,
-          .skipped = host()[1].skipped};
-}
-
-void LossScaleMemory::mark_sums(cudaStream_t stream) {
-  DT_CUDA(
-      cudaMemcpyAsync(&of_sums()->nonfinite, &device()->nonfinite, sizeof(uint32_t), cudaMemcpyDeviceToDevice, stream));
-}
-
-void LossScaleMemory::clear_sums(cudaStream_t stream) {
-  DT_CUDA(cudaMemsetAsync(&of_sums()->nonfinite, 0, sizeof(uint32_t), stream));
-}
-
+// Copies only the state, because the device counts the skipped steps.
 void LossScaleMemory::upload(cudaStream_t stream) {
-  host()[0] = requested();
-  DT_CUDA(cudaMemcpyAsync(device(), &host()[0], sizeof(LossScale), cudaMemcpyHostToDevice, stream));
+  if (requested_ == on_device_) return;
+  on_device_ = requested_;
+  host()[0] = {.scale = static_cast<float>(requested_.scale),
+               .inverse = static_cast<float>(1 / requested_.scale),
+               .good_steps = static_cast<uint32_t>(requested_.good_steps)};
+  static_assert(offsetof(LossScale, scale) == 0 && offsetof(LossScale, good_steps) < offsetof(LossScale, nonfinite));
+  DT_CUDA(cudaMemcpyAsync(device(), host(), offsetof(LossScale, nonfinite), cudaMemcpyHostToDevice, stream));
 }
 
 void LossScaleMemory::download(cudaStream_t stream) {
-  DT_CUDA(cudaMemcpyAsync(&host()[1], device(), device_.bytes(), cudaMemcpyDeviceToHost, stream));
+  DT_CUDA(cudaMemcpyAsync(&host()[1], device(), sizeof(LossScale), cudaMemcpyDeviceToHost, stream));
+}
+
+void LossScaleMemory::take_download() {
+  on_device_ = {downloaded().scale, int64_t{downloaded().good_steps}};
+  requested_ = on_device_;
 }
 
 }  // namespace dtrain::cuda

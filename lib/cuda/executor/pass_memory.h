@@ -65,43 +65,32 @@ class BatchMemory {
   CudaEvent copied_;
 };
 
-// Two LossScale structs of kernels/update.h: one for the gradients of this device's passes, with the scale that the
-// host requests, and one for the sums that a store computes from these gradients, with scale 1. Used by one thread. A
-// requested scale takes effect with the next upload.
+// A LossScale of kernels/update.h, and the host's copy of it. Used by one thread.
 class LossScaleMemory {
  public:
   LossScaleMemory();
 
-  void set(double scale) { scale_ = scale; }
-  void set_good_steps(uint32_t steps) { good_steps_ = steps; }
-  [[nodiscard]] double scale() const { return scale_; }
+  // Requests a state, which takes effect with the next upload.
+  void set(const optim::LossScaleState& state) { requested_ = state; }
+  // The state on the device, or the one that was requested since the last upload.
+  [[nodiscard]] const optim::LossScaleState& state() const { return requested_; }
   [[nodiscard]] LossScale* device() const { return static_cast<LossScale*>(device_.at(0)); }
-  [[nodiscard]] LossScale* of_sums() const { return device() + 1; }
-  // upload queues a copy of the requested scale to the device and resets the nonfinite flag of the gradients, but not
-  // that of the sums. download queues a copy of both structs to the host. The previous upload and download must be
+  // Queues a copy of a newly requested state to the device; does nothing if there is none. The previous upload must be
   // complete.
   void upload(cudaStream_t stream);
+  // Queues a copy of the whole struct to the host. take_download reads it, once the copy is complete.
   void download(cudaStream_t stream);
-  // If the device adjusts the scale itself: whether the requested scale differs from the last downloaded one.
-  [[nodiscard]] bool differs() const {
-    return requested().scale != host()[1].scale || good_steps_ != host()[1].good_steps;
-  }
-  // mark_sums queues a copy of the gradients' nonfinite flag to the sums' flag; clear_sums queues a reset of the sums'
-  // flag.
-  void mark_sums(cudaStream_t stream);
-  void clear_sums(cudaStream_t stream);
-  // Valid once the download is complete.
-  [[nodiscard]] uint64_t skipped() const { return host()[1].skipped; }
-  [[nodiscard]] bool nonfinite() const { return host()[1].nonfinite != 0; }
-  [[nodiscard]] bool nonfinite_sums() const { return host()[2].nonfinite != 0; }
+  void take_download();
+  // As of the last take_download.
+  [[nodiscard]] uint64_t skipped() const { return downloaded().skipped; }
+  [[nodiscard]] bool nonfinite() const { return downloaded().nonfinite != 0; }
 
  private:
-  [[nodiscard]] LossScale requested() const;
   [[nodiscard]] LossScale* host() const { return static_cast<LossScale*>(host_.data()); }
+  [[nodiscard]] const LossScale& downloaded() const { return host()[1]; }
 
-  double scale_ = 1;
-  uint32_t good_steps_ = 0;
-  PinnedMemory host_;  // [0] is uploaded, [1] and [2] are downloaded
+  optim::LossScaleState requested_{1, 0}, on_device_{1, 0};
+  PinnedMemory host_;  // [0] is uploaded, [1] is downloaded
   DeviceMemory device_;
 };
 

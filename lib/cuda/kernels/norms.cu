@@ -17,14 +17,12 @@ __global__ void __launch_bounds__(kLanes) squares_kernel(const NormRates a) {
   const UpdateTensor t = a.table.tensors[chunk.tensor];
   const int64_t begin = chunk.index * int64_t{optim::kNormBlock};
   const int64_t end = begin + int64_t{optim::kNormBlock} < t.count ? begin + int64_t{optim::kNormBlock} : t.count;
-  const float inverse = a.loss_scale == nullptr ? 1.0f : a.loss_scale->inverse;
   const float scale = static_cast<float>(a.step->gradient_scale);
   double of_weights = 0, of_gradients = 0;
 #pragma unroll 8
   for (int64_t at = begin + threadIdx.x; at < end; at += kLanes) {
     float g[1] = {};
     load_as<1>(t.gradient_type, t.gradient, at, g);
-    g[0] *= inverse;
     if (a.accumulated > 0) g[0] = t.state[1][at] + scale * g[0];
     of_weights += static_cast<double>(t.weight[at]) * t.weight[at];
     of_gradients += static_cast<double>(g[0]) * g[0];

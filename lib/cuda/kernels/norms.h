@@ -17,8 +17,7 @@ struct NormRates {
   double parameters[2] = {};             // parameters of the rule
   uint64_t accumulated = 0;              // number of gradients in the sum in slot 1 of the state; 0: there is no sum
   const StepScalars* step = nullptr;
-  const LossScale* loss_scale = nullptr;  // null: the scale is 1
-  double* squares = nullptr;              // sums of squares of each chunk's weights and gradients, [chunks][2]
+  double* squares = nullptr;  // sums of squares of each chunk's weights and gradients, [chunks][2]
   // Rate of each tensor; 1 if its rate does not adapt; not written in a step that does not apply.
   double* rates = nullptr;
 };

@@ -32,7 +32,7 @@ struct UpdateArguments {
   const Chunk* chunks;
   optim::Scalars scalars;
   const StepScalars* step;
-  const LossScale* loss_scale;
+  const float* nonfinite;
   double momentum;
   const double* norm_rates;
 };
@@ -96,8 +96,7 @@ __device__ __forceinline__ bool is_frozen(const UpdateTensor& t, const optim::Sc
 }
 
 template <Rule rule, int N>
-__device__ __forceinline__ void update_elements(const UpdateTensor& t, const optim::Scalars& s, float inverse,
-                                                int64_t at) {
+__device__ __forceinline__ void update_elements(const UpdateTensor& t, const optim::Scalars& s, int64_t at) {
   const bool has_state = kHasState<rule> && (!kTakesMomentum<rule> || s.momentum != 0);
   const uint64_t position = s.begin + static_cast<uint64_t>(at);
   float w[N], g[N] = {}, v[kSlots<rule>][N] = {};
@@ -108,7 +107,7 @@ __device__ __forceinline__ void update_elements(const UpdateTensor& t, const opt
     for (int slot = 0; slot < kSlots<rule>; slot++) load<N>(t.state[slot] + at, v[slot]);
   }
 #pragma unroll
-  for (int k = 0; k < N; k++) step<rule>(s, s.gradient_scale * (g[k] * inverse), w[k], v, k, position + k);
+  for (int k = 0; k < N; k++) step<rule>(s, s.gradient_scale * g[k], w[k], v, k, position + k);
   store<N>(w, t.weight + at);
   if (has_state) {
 #pragma unroll
@@ -119,7 +118,7 @@ __device__ __forceinline__ void update_elements(const UpdateTensor& t, const opt
 
 template <Rule rule>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) update_kernel(const UpdateArguments a) {
-  if (a.loss_scale != nullptr && a.loss_scale->nonfinite != 0) return;
+  if (a.nonfinite != nullptr && *a.nonfinite != 0) return;
   const Chunk chunk = a.chunks[blockIdx.x];
   const UpdateTensor t = a.tensors[chunk.tensor];
   optim::Scalars s = a.scalars;
@@ -133,11 +132,10 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) update_kernel(const
   s.begin = t.begin;
   s.applies = a.step->applies;
   if (is_frozen<rule>(t, s)) return;
-  const float inverse = a.loss_scale == nullptr ? 1.0f : a.loss_scale->inverse;
   bool wide = aligned(t.weight) && aligned(t.gradient) && aligned(t.copy);
 #pragma unroll
   for (int slot = 0; slot < kSlots<rule>; slot++) wide = wide && aligned(t.state[slot]);
-  for_each_of(chunk, t.count, wide, [&]<int N>(int64_t at) { update_elements<rule, N>(t, s, inverse, at); });
+  for_each_of(chunk, t.count, wide, [&]<int N>(int64_t at) { update_elements<rule, N>(t, s, at); });
 }
 
 // Calls f<rule>().
@@ -164,7 +162,7 @@ void with_rule(Rule rule, F&& f) {
 }
 
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
-    find_nonfinite_kernel(const UpdateTensor* tensors, const Chunk* chunks, const float limit, LossScale* loss_scale) {
+    find_nonfinite_kernel(const UpdateTensor* tensors, const Chunk* chunks, float* nonfinite) {
   const Chunk chunk = chunks[blockIdx.x];
   const UpdateTensor t = tensors[chunk.tensor];
   bool finite = true;
@@ -172,35 +170,32 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     float g[N] = {};
     load_as<N>(t.gradient_type, t.gradient, at, g);
 #pragma unroll
-    for (int k = 0; k < N; k++) finite = finite && fabsf(g[k]) < limit;
+    for (int k = 0; k < N; k++) finite = finite && fabsf(g[k]) < INFINITY;
   });
   // Several threads may write this, but all write the same value.
-  if (!finite) loss_scale->nonfinite = 1;
+  if (!finite) *nonfinite = 1;
 }
 
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) restore_kernel(const Restore a) {
-  if (a.loss_scale->nonfinite == 0) return;
+  if (*a.nonfinite == 0) return;
   const int64_t step = int64_t{gridDim.x} * kBlockThreads;
   for (int64_t at = int64_t{blockIdx.x} * kBlockThreads + threadIdx.x; at < a.count; at += step) {
     a.values[at] = a.kept[at];
   }
 }
 
-__global__ void adjust_loss_scale_kernel(const LossScaleRule rule, LossScale* loss_scale) {
-  LossScale s = *loss_scale;
-  if (s.nonfinite != 0) s.skipped++;
-  if (!rule.dynamic) {
-    s.good_steps = 0;
-  } else if (s.nonfinite != 0) {
-    s.scale = fmaxf(s.scale / 2, 1.0f);
-    s.good_steps = 0;
-  } else if (++s.good_steps >= rule.growth_steps) {
-    s.scale = fminf(s.scale * 2, rule.scale_max);
-    s.good_steps = 0;
+__global__ void adjust_loss_scale_kernel(const AdjustLossScale a) {
+  LossScale s = *a.loss_scale;
+  const bool good = s.nonfinite == 0;
+  if (!good) s.skipped++;
+  if (a.dynamic) {
+    const optim::LossScaleState next = optim::next_loss_scale(a.rule, {s.scale, int64_t{s.good_steps}}, good);
+    s.scale = static_cast<float>(next.scale);
+    s.good_steps = static_cast<uint32_t>(next.good_steps);
   }
   s.inverse = 1 / s.scale;
   s.nonfinite = 0;
-  *loss_scale = s;
+  *a.loss_scale = s;
 }
 
 }  // namespace
@@ -211,20 +206,18 @@ void update(const Update& s, cudaStream_t stream) {
                                   .chunks = s.table.chunks,
                                   .scalars = s.scalars,
                                   .step = s.step,
-                                  .loss_scale = s.loss_scale,
+                                  .nonfinite = s.nonfinite,
                                   .momentum = s.momentum,
                                   .norm_rates = s.norm_rates};
   with_rule(s.rule, [&]<Rule rule>() { launch(launch_of("update", s.table, stream), update_kernel<rule>, arguments); });
 }
 
-void find_nonfinite(const Table<UpdateTensor>& table, float limit, LossScale* loss_scale, cudaStream_t stream) {
-  launch(launch_of("find_nonfinite", table, stream), find_nonfinite_kernel, table.tensors, table.chunks, limit,
-         loss_scale);
+void find_nonfinite(const Table<UpdateTensor>& table, float* nonfinite, cudaStream_t stream) {
+  launch(launch_of("find_nonfinite", table, stream), find_nonfinite_kernel, table.tensors, table.chunks, nonfinite);
 }
 
 void restore_if_nonfinite(const Restore& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.count > 0 && s.loss_scale != nullptr,
-                  "there are no values to restore, or the loss scale is missing");
+  DT_KERNEL_CHECK(s.count > 0 && s.nonfinite != nullptr, "there are no values to restore, or the flag is missing");
   const Grid grid = flat_grid(s.count);
   launch({.name = "restore_if_nonfinite",
           .grid = grid.grid,
@@ -234,10 +227,10 @@ void restore_if_nonfinite(const Restore& s, cudaStream_t stream) {
          restore_kernel, s);
 }
 
-void adjust_loss_scale(const LossScaleRule& rule, LossScale* loss_scale, cudaStream_t stream) {
+void adjust_loss_scale(const AdjustLossScale& s, cudaStream_t stream) {
   launch(
       {.name = "adjust_loss_scale", .grid = {}, .block = {}, .bytes = 2 * int64_t{sizeof(LossScale)}, .stream = stream},
-      adjust_loss_scale_kernel, rule, loss_scale);
+      adjust_loss_scale_kernel, s);
 }
 
 }  // namespace dtrain::cuda

@@ -1,4 +1,5 @@
-// The update of all weights in one launch, and the loss scale that keeps float16 gradients in range. kernels/tensor.h
+// The update of all weights in one launch, the decision whether a step counts, and the loss scale that keeps float16
+// gradients in range. kernels/tensor.h
 // has the conventions of all kernels.
 //
 // Values that change from step to step (learning rate, scales, whether a gradient overflowed) are read from device
@@ -12,6 +13,7 @@
 #include "cuda/kernels/tables.h"
 #include "cuda/kernels/tensor.h"
 #include "optim/formulas.h"
+#include "optim/loss_scale.h"
 
 namespace dtrain::cuda {
 
@@ -43,17 +45,19 @@ struct StepScalars {
   bool applies = true;         // false: the gradient is only added to a sum, for rules that accumulate gradients
 };
 
-// The factor by which gradients in memory are larger than the gradients of the loss; in device memory. Scales are
-// powers of two, so that dividing by them is exact. Initialize `scale` and `inverse` together, and the rest with 0.
+// The loss scale, and whether a step counts; in device memory. Initialize `scale` and `inverse` together, and the rest
+// with 0.
 struct LossScale {
-  float scale = 1, inverse = 1;
-  uint32_t nonfinite = 0;   // 1: a gradient of this step is not finite, so the update is skipped
-  uint32_t good_steps = 0;  // number of good steps since the scale last changed
-  uint64_t skipped = 0;     // number of skipped steps since the start
+  float scale = 1, inverse = 1;  // the factor by which gradients are larger within the passes
+  uint32_t good_steps = 0;       // number of good steps since the scale last changed
+  // Not 0: a value in a sum of gradients is not finite, so the step is skipped. A float, so that a group can sum it
+  // over its ranks.
+  float nonfinite = 0;
+  uint64_t skipped = 0;  // number of skipped steps since the start
 };
 
-// Updates w by the rule (optim/formulas.h), bit for bit as optim::update does. The gradient is multiplied by
-// loss_scale.inverse. Nothing is written if loss_scale.nonfinite is set.
+// Updates w by the rule (optim/formulas.h), bit for bit as optim::update does. Nothing is written if *nonfinite is not
+// 0.
 enum class Rule {
   kSgd,
   kNag,
@@ -79,12 +83,13 @@ struct Update {
   optim::Scalars scalars = {};
   double momentum = 0;
   const StepScalars* step = nullptr;
-  const LossScale* loss_scale = nullptr;  // null: the scale is 1, and the update is never skipped
-  const double* norm_rates = nullptr;     // result of find_norm_rates; null: the rule uses no norms
+  const float* nonfinite = nullptr;    // null: the update is never skipped
+  const double* norm_rates = nullptr;  // result of find_norm_rates; null: the rule uses no norms
 };
 void update(const Update& update, cudaStream_t stream);
 
-// Bytes: per element 8 for the weight and 8 for each slot, and the sizes of gradient and copy.
+// The bytes that an update reads and writes in device memory. For each element: 8 for the weight, 8 for each slot, and
+// the sizes of the gradient's element and of the copy's element.
 inline int64_t update_bytes(std::span<const UpdateTensor> tensors) {
   int64_t bytes = 0;
   for (const UpdateTensor& t : tensors) {
@@ -95,34 +100,30 @@ inline int64_t update_bytes(std::span<const UpdateTensor> tensors) {
   return bytes;
 }
 
-// Sets loss_scale->nonfinite to 1 if any gradient of the table is NaN or has an absolute value of at least `limit`,
-// which may be infinite; never resets it. Bytes: the gradients.
-void find_nonfinite(const Table<UpdateTensor>& table, float limit, LossScale* loss_scale, cudaStream_t stream);
+// Sets *nonfinite to 1 if any gradient of the table is infinite or NaN; never resets it. Bytes: the gradients.
+void find_nonfinite(const Table<UpdateTensor>& table, float* nonfinite, cudaStream_t stream);
 inline int64_t gradient_bytes(std::span<const UpdateTensor> tensors) {
   int64_t bytes = 0;
   for (const UpdateTensor& t : tensors) bytes += t.count * bytes_of(t.gradient_type);
   return bytes;
 }
 
-// Copies `kept` back to `values` if loss_scale->nonfinite is set, to undo the changes of a skipped step. Bytes: 8 per
-// element.
+// Copies `kept` back to `values` if *nonfinite is not 0, to undo the changes of a skipped step. Bytes: 8 per element.
 struct Restore {
   const float* kept = nullptr;
   float* values = nullptr;
   int64_t count = 0;
-  const LossScale* loss_scale = nullptr;
+  const float* nonfinite = nullptr;
 };
 void restore_if_nonfinite(const Restore& restore, cudaStream_t stream);
 
-// Ends a step. A step with a nonfinite gradient counts as skipped. After such a step, a dynamic scale is halved (not
-// below 1); after `growth_steps` good steps in a row it is doubled, up to scale_max. A scale that is not dynamic does
-// not change. nonfinite becomes 0. Runs in one thread. Source: Micikevicius et al., "Mixed precision training",
-// arXiv:1710.03740, and the automatic form in Apex.
-struct LossScaleRule {
+// Ends a step: counts it as skipped if loss_scale->nonfinite is not 0, sets that to 0, and changes a dynamic scale
+// (optim/loss_scale.h). Runs in one thread.
+struct AdjustLossScale {
   bool dynamic = true;
-  uint32_t growth_steps = 2000;
-  float scale_max = 65536.0f * 256;
+  optim::LossScaleRule rule = {};
+  LossScale* loss_scale = nullptr;
 };
-void adjust_loss_scale(const LossScaleRule& rule, LossScale* loss_scale, cudaStream_t stream);
+void adjust_loss_scale(const AdjustLossScale& adjust, cudaStream_t stream);
 
 }  // namespace dtrain::cuda

@@ -187,8 +187,8 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
   if (is_alone()) {
     telemetry::Span span(options_.timeline, "update", "push");
     span.with("bucket", at.bucket);
-    device.updater->update(at.bucket, samples);
-    return {};
+    device.samples = samples;
+    return search_and_update(device, at.bucket);
   }
   const auto bucket = static_cast<uint32_t>(at.bucket);
   // An exchange thread reads device.step. It changes only here, after all buckets of the last step have been exchanged.
@@ -208,16 +208,12 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
 Result<> DeviceStore::count_samples(Device& device, uint32_t, uint32_t samples) {
   const auto processes = static_cast<uint32_t>(device.group->size() / devices_.size());
   device.samples = samples * processes;
-  if (processes == 1 || !options_.samples_differ) return {};
+  if (processes == 1 || !options_.samples_differ || on_devices_) return {};
   float count = 0;
   if (&device == &devices_.front()) {
     count = samples > 0 ? static_cast<float>(samples) : std::numeric_limits<float>::quiet_NaN();
   }
-  float on_host = 0;
-  const std::span<float> number = on_devices_ ? device.view.number : std::span(&on_host, 1);
-  DT_TRY_VOID(write_array(device.view.device, {&count, 1}, number));
-  DT_TRY_VOID(device.group->all_reduce(number));
-  DT_TRY_VOID(read_array(device.view.device, number, {&count, 1}));
+  DT_TRY_VOID(device.group->all_reduce({&count, 1}));
   device.samples = std::isnan(count) ? 0 : static_cast<uint32_t>(count);
   return {};
 }
@@ -226,25 +222,49 @@ Result<> DeviceStore::exchange(Device& device, uint32_t bucket, uint32_t) {
   const FlatInterval where = interval(bucket);
   telemetry::Span span(options_.timeline, "exchange with the other devices", "push");
   span.with("bucket", bucket).with("step", device.step).with("bytes", where.count * sizeof(float));
-  const std::span<float> gradients = device.view.all_gradients.subspan(where.begin, where.count);
-  const std::span<float> weights = device.view.all_weights.subspan(where.begin, where.count);
-  comm::Collective& group = *device.group;
   if (options_.update_at == UpdateAt::kServers) {
-    if (!options_.gradients_are_summed) DT_TRY_VOID(group.reduce(gradients, kFirst));
-    return group.rank() == kFirst ? servers_->gradient_ready(bucket, device.step, device.samples) : Result<>{};
+    if (!options_.gradients_are_summed) DT_TRY_VOID(sum(device, bucket));
+    return device.group->rank() == kFirst ? servers_->gradient_ready(bucket, device.step, device.samples) : Result<>{};
   }
-  if (options_.update_at == UpdateAt::kReplicas) {
-    DT_TRY_VOID(group.all_reduce(gradients));
-    device.updater->update(bucket, device.samples);
-  } else if (options_.update_at == UpdateAt::kShards) {
-    DT_TRY_VOID(group.reduce_scatter(gradients));
-    device.updater->update(bucket, device.samples);
-    DT_TRY_VOID(group.all_gather(weights));
-  } else {
-    DT_TRY_VOID(group.reduce(gradients, owner(bucket)));
-    // With UpdateAt::kOwner, this does nothing on the devices that do not own the bucket.
-    device.updater->update(bucket, device.samples);
-    DT_TRY_VOID(group.broadcast(weights, owner(bucket)));
+  DT_TRY_VOID(sum(device, bucket));
+  return search_and_update(device, bucket);
+}
+
+// The sum ends where the update happens.
+Result<> DeviceStore::sum(Device& device, size_t bucket) const {
+  const FlatInterval where = interval(bucket);
+  const std::span<float> gradients = device.view.all_gradients.subspan(where.begin, where.count);
+  if (options_.update_at == UpdateAt::kReplicas) return device.group->all_reduce(gradients);
+  if (options_.update_at == UpdateAt::kShards) return device.group->reduce_scatter(gradients);
+  return device.group->reduce(gradients, owner(bucket));
+}
+
+// If the devices decide whether a step counts, all updates follow the last sum, which is that of bucket 0.
+Result<> DeviceStore::search_and_update(Device& device, size_t bucket) {
+  device.updater->search(bucket);
+  if (!decides_) return update(device, bucket);
+  if (bucket > 0) return {};
+  DT_TRY_VOID(agree(device));
+  for (size_t b = bucket_count(); b-- > 0;) DT_TRY_VOID(update(device, b));
+  return {};
+}
+
+// Makes all devices skip the step if one of them has found a bad value. With kReplicas, all see the same sums.
+Result<> DeviceStore::agree(const Device& device) const {
+  if (is_alone() || options_.update_at == UpdateAt::kReplicas) return {};
+  return device.group->all_reduce(device.view.nonfinite);
+}
+
+Result<> DeviceStore::update(Device& device, size_t bucket) {
+  // With UpdateAt::kOwner, this does nothing on the devices that do not own the bucket.
+  device.updater->update(bucket, device.samples);
+  if (is_alone()) return {};
+  const FlatInterval where = interval(bucket);
+  const std::span<float> weights = device.view.all_weights.subspan(where.begin, where.count);
+  if (options_.update_at == UpdateAt::kShards) {
+    DT_TRY_VOID(device.group->all_gather(weights));
+  } else if (options_.update_at != UpdateAt::kReplicas) {
+    DT_TRY_VOID(device.group->broadcast(weights, owner(bucket)));
   }
   close(device, bucket);
   return {};
@@ -266,10 +286,11 @@ void DeviceStore::close(const Device& device, size_t bucket) {
   changed_.notify_all();
 }
 
-void DeviceStore::uncount_samples(uint32_t samples) {
+void DeviceStore::uncount_step(uint32_t samples) {
   const MutexLock lock(mutex_);
   next_step_--;
-  for (size_t bucket = 0; bucket < bucket_count(); bucket++) devices_.front().updater->uncount_samples(bucket, samples);
+  const auto processes = static_cast<uint32_t>(ranks() / devices_.size());
+  for (Device& device : devices_) device.updater->uncount_step(samples * processes);
 }
 
 Result<> DeviceStore::wait_for_weights(DeviceBucket at) {

@@ -53,7 +53,7 @@ struct DeviceStoreOptions {
   telemetry::Timeline* timeline = nullptr;  // where the exchanges are recorded; null: not recorded
 };
 
-class DeviceStore final : public Store, private OwnCounters {
+class DeviceStore final : public Store, private DeviceDecisions {
  public:
   // `group` has one end of a collective group for each device of this process, in order. If it is empty, there is one
   // device without peers, which updates in the caller's thread. With kServers, `servers` is the store behind this one.
@@ -62,8 +62,8 @@ class DeviceStore final : public Store, private OwnCounters {
                                                      std::vector<std::unique_ptr<comm::Collective>> group,
                                                      std::unique_ptr<Store> servers, Waits& waits);
   // Like create, for arrays in the devices' own memory (ParameterView::device). Each device has an optimizer, which
-  // only queues its work on the device, as the group's operations do. If the group spans processes and samples_differ
-  // is true, the host waits for the sample count in each step, so a step cannot be captured in a CUDA graph.
+  // only queues its work on the device, as the group's operations do. samples_differ is ignored: such workers always
+  // contribute the same numbers of samples, because their devices skip the same steps.
   using Optimizers = std::vector<std::unique_ptr<optim::ArrayOptimizer>>;
   static Result<std::unique_ptr<DeviceStore>> create_on_devices(DeviceStoreOptions options,
                                                                 std::vector<std::unique_ptr<comm::Collective>> group,
@@ -85,8 +85,8 @@ class DeviceStore final : public Store, private OwnCounters {
   [[nodiscard]] double update_seconds() const override;
   // Without servers there are no groups.
   [[nodiscard]] GroupedStore* groups() override { return servers_ ? servers_->groups() : nullptr; }
-  // Not null if there is one device without peers and the arrays are in its memory.
-  [[nodiscard]] OwnCounters* own_counters() override { return is_alone() && on_devices_ ? this : nullptr; }
+  // Not null if the arrays are in the devices' memory.
+  [[nodiscard]] DeviceDecisions* device_decisions() override { return on_devices_ ? this : nullptr; }
 
  private:
   static constexpr uint64_t kNoStep = ~uint64_t{0};
@@ -111,7 +111,8 @@ class DeviceStore final : public Store, private OwnCounters {
   [[nodiscard]] uint32_t owner(size_t bucket) const { return owners_.empty() ? 0 : owners_[bucket]; }
 
   void take(std::vector<std::unique_ptr<comm::Collective>> group);
-  void uncount_samples(uint32_t samples) override DT_EXCLUDES(mutex_);
+  void decide_on_devices() override { decides_ = true; }
+  void uncount_step(uint32_t samples) override DT_EXCLUDES(mutex_);
 
   // Runs `work` in this thread. An Error ends the store's work on all devices.
   template <Work work>
@@ -125,6 +126,10 @@ class DeviceStore final : public Store, private OwnCounters {
   // The tasks that exchange threads run.
   Result<> start(Device& device, uint32_t, uint32_t);
   Result<> exchange(Device& device, uint32_t bucket, uint32_t samples);
+  Result<> sum(Device& device, size_t bucket) const;
+  Result<> search_and_update(Device& device, size_t bucket);
+  Result<> update(Device& device, size_t bucket);
+  Result<> agree(const Device& device) const;
   Result<> count_samples(Device& device, uint32_t bucket, uint32_t samples);
   Result<> fetch(Device& device, uint32_t bucket, uint32_t);
   Result<> average_statistics(Device& device, uint32_t, uint32_t samples);
@@ -144,6 +149,7 @@ class DeviceStore final : public Store, private OwnCounters {
 
   const DeviceStoreOptions options_;
   const bool on_devices_;  // the arrays are in device memory
+  bool decides_ = false;   // decide_on_devices() was called
   Waits& waits_;
   std::vector<uint32_t> owners_;  // with kOwner: the owner of each bucket
 

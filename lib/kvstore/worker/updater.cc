@@ -98,9 +98,11 @@ void Updater::update(size_t bucket, uint32_t samples) {
   counters.updates++;
 }
 
-void Updater::uncount_samples(size_t bucket, uint32_t samples) {
-  counters_[bucket].samples -= samples;
-  counters_[bucket].updates--;
+void Updater::uncount_step(uint32_t samples) {
+  for (Counters& counters : counters_) {
+    counters.samples -= samples;
+    counters.updates--;
+  }
 }
 
 void Updater::set_rate_factor(double factor) {

@@ -39,6 +39,8 @@ class Updater {
   // without arrays means zeros. Code::kData if the arrays of `state` do not fit the view.
   Result<> bind(const ParameterView& view, std::span<const FlatInterval> owned, const TrainingState& state);
 
+  // Has the optimizer search the bucket's gradients, as ArrayOptimizer::search.
+  void search(size_t bucket) { optimizer_->search(bucket); }
   // Computes new weights from the bucket's gradients, which are a sum over `samples` samples. 0 samples mean that a
   // worker has left the step out: only the number of updates changes. Does not allocate.
   void update(size_t bucket, uint32_t samples);
@@ -46,8 +48,8 @@ class Updater {
   // The time spent in update() so far. Any thread may call it.
   [[nodiscard]] double seconds() const { return seconds_.load(std::memory_order_relaxed); }
 
-  // Takes the bucket's last update back out of the counters. For an update that was skipped and changed no weights.
-  void uncount_samples(size_t bucket, uint32_t samples);
+  // Takes the last update of all buckets back out of the counters, because it was skipped and changed no weights.
+  void uncount_step(uint32_t samples);
 
   // Sets the factor for the following updates; see Counters.
   void set_rate_factor(double factor);

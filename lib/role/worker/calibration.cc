@@ -28,7 +28,7 @@ constexpr int64_t kEndless = 1'000'000'000;
 
 // A store that discards the gradients, so that the weights keep their initial values: the speed of a worker does not
 // include the cost of a store.
-class NoStore final : public kvstore::Store, private kvstore::OwnCounters {
+class NoStore final : public kvstore::Store, private kvstore::DeviceDecisions {
  public:
   explicit NoStore(const job::JobFlags& flags) : flags_(flags) {}
 
@@ -49,10 +49,11 @@ class NoStore final : public kvstore::Store, private kvstore::OwnCounters {
   Result<kvstore::TrainingState> state() override { return kvstore::TrainingState{}; }
   void cancel(Error) override {}  // nothing here waits
   [[nodiscard]] kvstore::StoreTimes times() const override { return {}; }
-  [[nodiscard]] kvstore::OwnCounters* own_counters() override { return this; }
+  [[nodiscard]] kvstore::DeviceDecisions* device_decisions() override { return this; }
 
  private:
-  void uncount_samples(uint32_t) override { next_--; }
+  void decide_on_devices() override {}
+  void uncount_step(uint32_t) override { next_--; }
 
   const job::JobFlags& flags_;
   std::atomic<uint64_t> next_{0};  // written by the devices' threads

@@ -66,7 +66,8 @@ Result<train::TrainSpec> train_spec(const TrainingInput& input) {
   spec.regroup = {.every = job.scheme.regroup_every, .policy = input.plan.policy};
   spec.metrics = metrics_of(job, input.network.shapes);
   spec.on_nan = job.optimizer.on_nan;
-  DT_TRY(spec.loss_scale, train::LossScale::parse(job.loss_scale));
+  DT_TRY(spec.loss_scale,
+         train::LossScale::parse(job.loss_scale, job.batch_size / static_cast<int64_t>(device_count(input.flags))));
   spec.optimizer = optimizer_spec(job);
   spec.schedule = schedule_spec(job);
   DT_TRY(spec.initializer, initializer_spec(job), "reading --initializer");

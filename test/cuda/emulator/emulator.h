@@ -71,9 +71,10 @@ class LateStreams {
   ~LateStreams();
 };
 
-// How many times this thread has called a function that waits for the device: synchronization of an event, a stream or
-// the device.
+// How many times this process has called a function that waits for a device: synchronization of an event, a stream or
+// the device; and how many graphs it has launched.
 uint64_t host_waits();
+uint64_t graph_launches();
 
 // How many events with timing this thread has recorded.
 uint64_t timed_events();

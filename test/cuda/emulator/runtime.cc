@@ -1,6 +1,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -69,7 +70,8 @@ thread_local cudaError_t next_error = cudaSuccess;
 thread_local bool late = false;
 thread_local uint64_t late_seed = 0, streams_made = 0, calls_before_error = 0;
 thread_local int captures = 0, current_device = 0;
-thread_local uint64_t waits = 0, timed = 0;
+std::atomic<uint64_t> waits = 0, launched_graphs = 0;
+thread_local uint64_t timed = 0;
 thread_local std::set<CUstream_st*> streams;
 
 bool is_late(const CUstream_st& stream) {
@@ -177,6 +179,10 @@ bool failed() {
 
 uint64_t host_waits() {
   return waits;
+}
+
+uint64_t graph_launches() {
+  return launched_graphs;
 }
 
 uint64_t timed_events() {
@@ -450,6 +456,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   const PauseCounting pause;
+  launched_graphs++;
   record({"graph", {}, {}, static_cast<int64_t>(exec->work.size())});
   // A graph may be destroyed while it runs. A running graph is not counted as one that holds: work that waits for other
   // devices ends when it is aborted, and with it the graph.

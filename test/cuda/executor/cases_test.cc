@@ -19,7 +19,7 @@ namespace {
 
 CheckReport check_case(const Case& c, const Options& options, Values values, double factor) {
   auto executor = cuda::test::emulated_backend()->compile(c.graph, options).value();
-  executor->set_loss_scale(256);
+  executor->set_loss_scale({256});
   fill_parameters(executor->parameters(), values, 2);
   const HostBatch batch = make_batch(c, values, 1);
   return check_against_reference(c.graph, options, *executor, batch.view(), {.tolerance_factor = factor}).value();

@@ -24,7 +24,7 @@ struct Run {
     fill_parameters(executor->parameters(), Values::kFloats, 3);
   }
   std::vector<double> gradients(double scale) {
-    executor->set_loss_scale(scale);
+    executor->set_loss_scale({scale});
     REQUIRE(executor->forward(batch.view(), no_wait));
     REQUIRE(executor->backward(no_wait));
     const auto all = executor->parameters().all_gradients;
@@ -51,22 +51,18 @@ TEST_CASE("float16's gradients are divided by the loss scale again", "[cuda][exe
     const std::vector<double> found = half.gradients(scale);
     INFO("scale " << scale);
     CHECK(normalised_error(floats(found), truth) <= 3e-2);
-    CHECK_FALSE(half.executor->overflowed());
   }
 }
 
-TEST_CASE("an overflow of float16 is noticed, and a smaller scale avoids it", "[cuda][exec]") {
+TEST_CASE("a smaller scale avoids an overflow of float16", "[cuda][exec]") {
   Run half(Type::kFloat16);
   CHECK_FALSE(all_finite(half.gradients(0x1p24)));
-  CHECK(half.executor->overflowed());
   CHECK(all_finite(half.gradients(1)));
-  CHECK_FALSE(half.executor->overflowed());
 }
 
 TEST_CASE("float32 and bfloat16 take no loss scale", "[cuda][exec]") {
   for (const Type type : {Type::kFloat32, Type::kBfloat16}) {
     Run run(type);
     CHECK(run.gradients(1) == run.gradients(0x1p24));
-    CHECK_FALSE(run.executor->overflowed());
   }
 }

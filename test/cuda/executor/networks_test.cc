@@ -28,7 +28,7 @@ void check_nodes(const Network& network, Type type) {
                         .dtype = type,
                         .keep_all = true};
   auto executor = cuda::test::emulated_backend()->compile(graph, options).value();
-  executor->set_loss_scale(1024);
+  executor->set_loss_scale({1024});
   REQUIRE(optim::initialize({}, executor->parameters(), 1));
   const CheckReport report =
       check_against_reference(graph, options, *executor, random_batch(network, 1).view()).value();
@@ -54,7 +54,7 @@ Pair compile_pair(const Network& network, Type type) {
   options.keep_all = true;
   auto backend = type == Type::kFloat32 ? make_reference_backend() : cuda::test::emulated_backend();
   pair.truth = backend->compile(graph, options).value();
-  for (Executor* executor : {pair.truth.get(), pair.tested.get()}) executor->set_loss_scale(1024);
+  for (Executor* executor : {pair.truth.get(), pair.tested.get()}) executor->set_loss_scale({1024});
   REQUIRE(optim::initialize({}, pair.truth->parameters(), 1));
   return pair;
 }

@@ -187,9 +187,15 @@ TEST_CASE("a run with the parameters on devices continues from its checkpoint wi
 
 namespace {
 
-// So large that the loss is finite but the gradient, a sum over images, is not.
+// So large that the loss is finite but the gradient is not.
 void spoil_gradient(int64_t index, std::span<float> image) {
   if (index % 3 == 0) image[3] = 3e38F;
+}
+
+// Only the host limits gradients whose sum it cannot see.
+std::string without_limit(std::string text) {
+  const size_t at = text.find(" or not below "), end = text.find(", first", at);
+  return at == std::string::npos ? text : text.erase(at, end == std::string::npos ? end : end - at);
 }
 
 }  // namespace
@@ -203,7 +209,7 @@ TEST_CASE("a value that is not finite on a device ends the run and is named as o
       const Ended on_host = run(false), on_device = run(true);
       CHECK_THAT(on_device.error, Catch::Contains("rank 0") && Catch::Contains("is not finite") &&
                                       Catch::Contains(", first in layer '"));
-      CHECK(on_device.error == on_host.error);
+      CHECK(on_device.error == without_limit(on_host.error));
     }
   }
 }
@@ -215,10 +221,11 @@ TEST_CASE("steps that are not finite are skipped on devices as on the host", "[c
         return Ended(with_change(devices(count, UpdateAt::kReplicas, on_device), change),
                      [](train::TrainSpec& spec) { spec.on_nan = job::OnNan::kSkip; });
       };
-      const Ended on_host = run(false), on_device = run(true);
+      Ended on_host = run(false), on_device = run(true);
       CHECK(on_host.error.empty());
       CHECK(std::ranges::any_of(on_host.lines,
                                 [](const auto& line) { return line.find("skipped") != std::string::npos; }));
+      for (std::string& line : on_host.lines) line = without_limit(line);
       check_same(on_device, on_host);
     }
   }

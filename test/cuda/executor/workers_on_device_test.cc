@@ -15,19 +15,19 @@ struct JobEnded {
   TempDir directory;
   std::vector<std::string> errors;              // by worker
   std::vector<std::vector<std::string>> lines;  // by worker
-  std::string files;                            // of rank 0
+  std::string files, params;                    // of rank 0: all checkpoints, and only the last weights
 
   JobEnded(uint32_t workers, ToyOptions options, const std::function<void(train::TrainSpec&)>& change = nullptr)
       : errors(workers), lines(workers) {
     train::TrainSpec spec = toy_spec(directory.path("net"), 2);
     spec.disp_batches = 100;
     if (change) change(spec);
-    const bool samples_differ = spec.on_nan == job::OnNan::kSkip || spec.loss_scale.is_dynamic();
+    const bool may_skip = spec.on_nan == job::OnNan::kSkip || spec.loss_scale.is_dynamic();
     Group group = make_group(workers * options.devices);
     options.workers = workers;
     options.make_store = [&](exec::DeviceGroup& executors, DeviceStoreOptions store, Waits& waits) {
       store.update_at = UpdateAt::kReplicas;
-      store.samples_differ = samples_differ;
+      store.samples_differ = may_skip;
       Group mine;
       for (size_t i = 0; i < executors.size(); i++) mine.push_back(std::move(group[i]));
       group.erase(group.begin(), group.begin() + static_cast<ptrdiff_t>(executors.size()));
@@ -44,6 +44,7 @@ struct JobEnded {
     run_all(runs);
     for (uint32_t w = 0; w < workers; w++) lines[w] = steady_lines(*runs[w], directory);
     files = checkpoints(directory);
+    params = read_file(train::CheckpointName{directory.path("net"), 2}.params_path()).value_or("none");
   }
 
  private:
@@ -80,17 +81,37 @@ TEST_CASE("devices of several workers give the same bits as sums on the hosts", 
   }
 }
 
-// The first worker's share has the image with a NaN; only the other worker's step counts.
-TEST_CASE("a worker that skips a step adds no samples on the devices of the others", "[cuda][kvstore]") {
+// The first worker's share has the image with a NaN. Sums on the host count the other worker's samples, because that
+// worker does not see them; the weights are the same.
+TEST_CASE("all workers skip a step if the gradients on a device of one are not finite", "[cuda][kvstore]") {
   for (const size_t count : {1, 2}) {
     const auto run = [&](bool on_device) {
       return JobEnded(2, with_change(devices(count, UpdateAt::kReplicas, on_device), spoil_loss),
                       [](train::TrainSpec& spec) { spec.on_nan = job::OnNan::kSkip; });
     };
     const JobEnded on_host = run(false), on_device = run(true);
-    CHECK(on_host.errors == std::vector<std::string>(2));
-    CHECK(says(on_host.lines[0], "skipped"));
-    CHECK_FALSE(says(on_host.lines[1], "skipped"));
-    check_same(on_device, on_host);
+    CHECK(on_device.errors == std::vector<std::string>(2));
+    CHECK(says(on_device.lines[0], "skipped, because the loss"));
+    CHECK(says(on_device.lines[1], "skipped, because the gradient of 'fc"));
+    CHECK(on_device.params == on_host.params);
+  }
+}
+
+// Only the first worker's gradients overflow, but the scale is lowered for both.
+TEST_CASE("all workers lower the loss scale if float16 overflows on a device of one", "[cuda][kvstore]") {
+  for (const size_t count : {1, 2}) {
+    ToyOptions options = devices(count, UpdateAt::kReplicas, true);
+    options.dtype = Type::kFloat16;
+    options.change = [](int64_t index, std::span<float> image) {
+      if (index == 11) std::ranges::fill(image, 60.0F);
+    };
+    const JobEnded job(2, std::move(options),
+                       [](train::TrainSpec& spec) { spec.loss_scale = *train::LossScale::parse("dynamic"); });
+    CHECK(job.errors == std::vector<std::string>(2));
+    const auto skips = [](const std::string& line) { return line.find("float16 overflowed") != std::string::npos; };
+    std::vector<std::vector<std::string>> skipped(2);
+    for (size_t w = 0; w < 2; w++) std::ranges::copy_if(job.lines[w], std::back_inserter(skipped[w]), skips);
+    CHECK_FALSE(skipped[0].empty());
+    CHECK(skipped[0] == skipped[1]);
   }
 }

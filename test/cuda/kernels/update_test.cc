@@ -113,19 +113,19 @@ class Network {
       gradients[i].set(g);
     }
   }
-  void update(const StepScalars& step, const LossScale* scale) const {
-    const std::vector<double> rates = norm_rates(step, scale);
+  void update(const StepScalars& step, const float* nonfinite = nullptr) const {
+    const std::vector<double> rates = norm_rates(step);
     cuda::update({.rule = rule_of(spec_),
                   .table = table(),
                   .scalars = optim::scalars_of(spec_, {.norms = optim::Norms{}}),
                   .momentum = spec_.momentum,
                   .step = &step,
-                  .loss_scale = scale,
+                  .nonfinite = nonfinite,
                   .norm_rates = rates.empty() ? nullptr : rates.data()},
                  nullptr);
   }
   // By tensor; none for a rule without norms.
-  [[nodiscard]] std::vector<double> norm_rates(const StepScalars& step, const LossScale* scale) const {
+  [[nodiscard]] std::vector<double> norm_rates(const StepScalars& step) const {
     if (!optim::uses_norms(spec_)) return {};
     std::vector<int64_t> counts, first = {0};
     for (const Parameter& p : kParameters) {
@@ -142,7 +142,6 @@ class Network {
                      .parameters = {parameters[0], parameters[1]},
                      .accumulated = optim::accumulated_updates(spec_),
                      .step = &step,
-                     .loss_scale = scale,
                      .squares = squares.data(),
                      .rates = rates.data()},
                     nullptr);
@@ -173,7 +172,6 @@ class Network {
 };
 
 constexpr int kSteps = 3;
-constexpr float kLossScale = 1024;
 
 double rate_of(int step) {
   return 0.1 / (1 + step);
@@ -193,16 +191,15 @@ StepScalars scalars_of(const optim::OptimizerSpec& spec, int step) {
 
 Results device_steps(const optim::OptimizerSpec& spec) {
   Network network(spec);
-  const LossScale scale{.scale = kLossScale, .inverse = 1 / kLossScale};
   for (int step = 0; step < kSteps; step++) {
-    network.set_gradients(static_cast<uint64_t>(step), kLossScale);
+    network.set_gradients(static_cast<uint64_t>(step), 1);
     const StepScalars scalars = scalars_of(spec, step);
-    network.update(scalars, &scale);
+    network.update(scalars);
   }
   return network.results();
 }
 
-// The same steps with optim, whose gradients are those of the device's types without the loss scale.
+// The same steps with optim, whose gradients are those of the device's types.
 Results host_steps(const optim::OptimizerSpec& spec) {
   Results all;
   Network network(spec);
@@ -212,8 +209,8 @@ Results host_steps(const optim::OptimizerSpec& spec) {
     const auto optimizer = optim::make_host_optimizer(spec, 1).value();
     optimizer->bind({{{.multipliers = multipliers_of(p, spec), .weight = w, .gradient = g, .part = {i, kBegin}}}});
     for (int step = 0; step < kSteps; step++) {
-      network.set_gradients(static_cast<uint64_t>(step), kLossScale);
-      std::ranges::transform(network.gradients[i].get(), g.begin(), [](float x) { return x / kLossScale; });
+      network.set_gradients(static_cast<uint64_t>(step), 1);
+      std::ranges::copy(network.gradients[i].get(), g.begin());
       optimizer->update(0, {.learning_rate = rate_of(step),
                             .gradient_scale = scalars_of(spec, step).gradient_scale,
                             .updates = static_cast<uint64_t>(step) + 1,
@@ -260,7 +257,7 @@ TEST_CASE("no rule divides by a rate of 0", "[cuda]") {
     INFO(rule);
     network.set_gradients(1, 1);
     const Floats before = network.weights[3].get();
-    network.update({.learning_rate = 0}, nullptr);
+    network.update({.learning_rate = 0});
     for (const float w : network.weights[3].get()) REQUIRE(std::isfinite(w));
     if (rule != "adadelta") CHECK(same_bits(network.weights[3].get(), before));
   }
@@ -272,7 +269,7 @@ TEST_CASE("without a loss scale gradients are taken as they are, NaN included", 
   network.gradients[2].set({NAN});
   const Floats before = network.weights[0].get(), g = network.gradients[0].get();
   const StepScalars step{.learning_rate = 0.5};
-  network.update(step, nullptr);
+  network.update(step);
   CHECK(network.weights[0].get()[0] == before[0] - 0.5f * std::clamp(g[0], -1.0f, 1.0f));
   CHECK(std::isnan(network.weights[2].get()[0]));
 }
@@ -283,18 +280,18 @@ TEST_CASE("one gradient that is not finite is found wherever it is, and stops th
     for (const float bad : {INFINITY, -INFINITY, NAN}) {
       for (const int64_t place : {int64_t{0}, kParameters[i].count / 2, kParameters[i].count - 1}) {
         network.set_gradients(1, 1);
-        LossScale scale;
-        find_nonfinite(network.table(), INFINITY, &scale, nullptr);
-        REQUIRE(scale.nonfinite == 0);
+        float nonfinite = 0;
+        find_nonfinite(network.table(), &nonfinite, nullptr);
+        REQUIRE(nonfinite == 0);
         Floats g = network.gradients[i].get();
         g[static_cast<size_t>(place)] = bad;
         network.gradients[i].set(g);
-        find_nonfinite(network.table(), INFINITY, &scale, nullptr);
+        find_nonfinite(network.table(), &nonfinite, nullptr);
         INFO("parameter " << i << " at " << place);
-        REQUIRE(scale.nonfinite == 1);
+        REQUIRE(nonfinite == 1);
         const Results before = network.results();
         const StepScalars step{.learning_rate = 0.1};
-        network.update(step, &scale);
+        network.update(step, &nonfinite);
         const Results after = network.results();
         for (size_t k = 0; k < before.size(); k++) REQUIRE(same_bits(before[k], after[k]));
       }
@@ -307,32 +304,17 @@ TEST_CASE("the largest numbers of each type are finite", "[cuda]") {
   network.set_gradients(1, 1);
   network.gradients[0].set({3.4028234e38f});
   network.gradients[1].set({65504, -65504, 0});
-  LossScale scale;
-  find_nonfinite(network.table(), INFINITY, &scale, nullptr);
-  CHECK(scale.nonfinite == 0);
-}
-
-TEST_CASE("a gradient of the limit or more is found, like one that is not finite", "[cuda]") {
-  Network network({.momentum = 0.9});
-  const float limit = std::ldexp(1.0F, 126);
-  for (const float sign : {1.0F, -1.0F}) {
-    network.set_gradients(1, 1);
-    LossScale scale;
-    network.gradients[0].set({sign * std::nextafter(limit, 0.0F)});
-    find_nonfinite(network.table(), limit, &scale, nullptr);
-    CHECK(scale.nonfinite == 0);
-    network.gradients[0].set({sign * limit});
-    find_nonfinite(network.table(), limit, &scale, nullptr);
-    CHECK(scale.nonfinite == 1);
-  }
+  float nonfinite = 0;
+  find_nonfinite(network.table(), &nonfinite, nullptr);
+  CHECK(nonfinite == 0);
 }
 
 TEST_CASE("the loss scale halves after an overflow and doubles after enough good steps", "[cuda]") {
-  const LossScaleRule rule{.growth_steps = 3, .scale_max = 16};
   LossScale scale{.scale = 8, .inverse = 0.125f};
+  const AdjustLossScale adjust{.rule = {.growth_steps = 3, .max = 16}, .loss_scale = &scale};
   const auto step = [&](bool overflow) {
-    scale.nonfinite = overflow ? 1 : 0;
-    adjust_loss_scale(rule, &scale, nullptr);
+    scale.nonfinite = overflow ? 2 : 0;  // found by two ranks
+    adjust_loss_scale(adjust, nullptr);
     CHECK(scale.nonfinite == 0);
     CHECK(scale.scale * scale.inverse == 1);
     return scale.scale;
@@ -363,11 +345,10 @@ TEST_CASE("updates report the bytes that they move", "[cuda]") {
 }
 
 TEST_CASE("a scale that is not dynamic stays as it is", "[cuda]") {
-  const LossScaleRule rule{.dynamic = false, .growth_steps = 2};
   LossScale scale{.scale = 128, .inverse = 1.0F / 128};
-  for (const uint32_t nonfinite : {0U, 0U, 0U, 1U}) {
+  for (const float nonfinite : {0.0F, 0.0F, 0.0F, 1.0F}) {
     scale.nonfinite = nonfinite;
-    adjust_loss_scale(rule, &scale, nullptr);
+    adjust_loss_scale({.dynamic = false, .rule = {.growth_steps = 2}, .loss_scale = &scale}, nullptr);
     CHECK(scale.scale == 128);
     CHECK(scale.nonfinite == 0);
   }
@@ -375,10 +356,10 @@ TEST_CASE("a scale that is not dynamic stays as it is", "[cuda]") {
 }
 
 TEST_CASE("a skipped step restores what it had changed", "[cuda]") {
-  for (const uint32_t nonfinite : {0U, 1U}) {
+  for (const float nonfinite : {0.0F, 1.0F}) {
     const Array kept = floats({1, 2, 3, 4, 5}), values = floats({6, 7, 8, 9, 10});
-    const LossScale scale{.nonfinite = nonfinite};
-    restore_if_nonfinite({.kept = kept.floats(), .values = values.floats(), .count = 5, .loss_scale = &scale}, nullptr);
+    restore_if_nonfinite({.kept = kept.floats(), .values = values.floats(), .count = 5, .nonfinite = &nonfinite},
+                         nullptr);
     CHECK(values.get() == (nonfinite == 0 ? Floats{6, 7, 8, 9, 10} : Floats{1, 2, 3, 4, 5}));
   }
 }
