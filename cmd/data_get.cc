@@ -34,7 +34,7 @@ job::FlagTable<DataGetOptions> data_get_flags() {
        .max = job::kImageEdgeMax},
       {.name = "val-resize",
        .value = "N",
-       .help = "imagenet: the same for validation images",
+       .help = "imagenet: resize validation images so that the shorter edge has N pixels; 0 keeps the size",
        .bind = DT_FIELD(DataGetOptions, val_resize),
        .min = 0,
        .max = job::kImageEdgeMax},

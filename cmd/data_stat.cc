@@ -37,7 +37,8 @@ job::FlagTable<DataStatOptions> data_stat_flags() {
        .max = 10'000},
       {.name = "npy",
        .value = "N",
-       .help = "write the same images, normalized, as one NumPy array of float32 [N, channels, height, width]",
+       .help = "instead of printing statistics, write the first N training images of an epoch, augmented as "
+               "TRAINING-FLAGS say and normalized, as one NumPy array of float32 [N, channels, height, width]",
        .bind = DT_FIELD(DataStatOptions, npy, "0"),
        .default_text = "off",
        .min = 1,

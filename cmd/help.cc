@@ -27,7 +27,7 @@ struct FirstCommand {
 };
 const std::vector<FirstCommand>& first_commands() {
   static const std::vector<FirstCommand> all = {
-      {"train"},   {"data", "get, synth, index or stat: download, make, index or examine a data set"},
+      {"train"},   {"data", "download (get), make (synth), index (index) or examine (stat) a data set"},
       {"im2rec"},  {"score"},
       {"predict"}, {"report"},
       {"doctor"},  {"kill"}};

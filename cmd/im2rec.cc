@@ -104,8 +104,9 @@ std::vector<job::FlagRow<Im2recOptions>> im2rec_image_rows() {
       {.name = "inter-method",
        .aliases = {"--inter_method"},
        .value = "N",
-       .help = "interpolation for resizing: 0 nearest, 1 bilinear, 2 cubic, 3 area, 4 Lanczos, 9 depends on the old "
-               "and the new size, 10 random",
+       .help =
+           "interpolation method for resizing: 0 (nearest), 1 (bilinear), 2 (cubic), 3 (area), 4 (Lanczos), 9 (cubic "
+           "if the image grows, area if it shrinks, otherwise bilinear) or 10 (drawn at random for each image)",
        .bind = DT_FIELD(Im2recOptions, pack.inter_method),
        .choices = {"0", "1", "2", "3", "4", "9", "10"},
        .min = 0,

@@ -32,8 +32,8 @@ job::FlagRow<ScoreOptions> log_format_row() {
   return {.name = "log-format",
           .value = "1.9|legacy",
           .help =
-              "also print the lines of MXNet's score.py on a terminal; both values mean the same, as all versions "
-              "print the same lines",
+              "print the lines of MXNet's score.py also on a terminal; both values have the same effect, because all "
+              "versions of MXNet print the same lines",
           .bind = DT_FIELD(ScoreOptions, log_format),
           .default_text = "a table on a terminal, score.py's lines elsewhere",
           .choices = {"1.9", "legacy"}};

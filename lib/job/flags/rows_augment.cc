@@ -80,7 +80,8 @@ std::vector<Row> size_rows() {
        .suggestions = {"fit", "off"}},
       {.name = "val-resize",
        .value = "N",
-       .help = "how to resize validation images; takes the values of --resize",
+       .help = "how to resize validation images before the crop: N (the shorter edge becomes N pixels), fit (scale so "
+               "that the crop shows nearly all of the image) or off",
        .bind = DT_FIELD(Flags, job.augment.val_resize, "auto"),
        .default_text = "fit for class directories, otherwise off",
        .min = 0,
@@ -89,8 +90,9 @@ std::vector<Row> size_rows() {
        .suggestions = {"fit", "off"}},
       {.name = "inter-method",
        .value = "M",
-       .help = "interpolation for resizing: 0 nearest, 1 bilinear, 2 cubic, 3 area, 4 Lanczos, 9 depends on the old "
-               "and the new size, 10 random (1 for validation)",
+       .help = "interpolation method for resizing: 0 (nearest), 1 (bilinear), 2 (cubic), 3 (area), 4 (Lanczos), 9 "
+               "(cubic if the image grows, area if it shrinks, otherwise bilinear) or 10 (drawn at random for each "
+               "training image; bilinear for validation images)",
        .bind = DT_FIELD(Flags, job.augment.inter_method),
        .choices = {"0", "1", "2", "3", "4", "9", "10"},
        .min = 0,
@@ -140,28 +142,28 @@ std::vector<Row> angle_rows() {
   return {
       {.name = "max-random-rotate-angle",
        .value = "N",
-       .help = "rotate by a random angle from -N to N degrees",
+       .help = "rotate training images by a random angle from -N to N degrees",
        .bind = DT_FIELD(Flags, job.augment.max_random_rotate_angle),
        .min = 0,
        .max = 360,
        .scope = Scope::kJob},
       {.name = "rotate",
        .value = "N",
-       .help = "rotate by N degrees, instead of a random angle",
+       .help = "rotate all training images by N degrees, instead of by a random angle",
        .bind = DT_FIELD(Flags, job.augment.rotate, "off"),
        .min = 0,
        .max = 360,
        .scope = Scope::kJob},
       {.name = "rotate-list",
        .value = "N,N",
-       .help = "rotate by an angle chosen at random from this list, in degrees",
+       .help = "rotate each training image by an angle that is chosen at random from this list, in degrees",
        .bind = DT_FIELD(Flags, job.augment.rotate_list, "none"),
        .min = -360,
        .max = 360,
        .scope = Scope::kJob},
       {.name = "max-random-shear-ratio",
        .value = "X",
-       .help = "shear by a random ratio from -X to X",
+       .help = "shear training images by a random ratio from -X to X",
        .bind = DT_FIELD(Flags, job.augment.max_random_shear_ratio),
        .min = 0,
        .max = 100,
@@ -297,16 +299,18 @@ std::vector<Row> bundle_rows() {
   return {
       {.name = "aug-level",
        .value = "1|2|3",
-       .help = "bundle of flags: 1 is a random crop and mirror; 2 adds hue 36, saturation 50 and lightness 50; 3 adds "
-               "rotation by 10, shear 0.1 and aspect ratio 0.25; flags that are given explicitly win",
+       .help = "set several flags of augmentation at once: 1 crops and mirrors at random; 2 also changes the hue (by "
+               "up to 36), the saturation (50) and the lightness (50); 3 also rotates (by up to 10 degrees), shears "
+               "(0.1) and changes the aspect ratio (0.25); flags that are given explicitly override these values",
        .bind = DT_FIELD(Flags, job.augment.aug_level, "off"),
        .choices = {"off", "1", "2", "3"},
        .min = 0,
        .max = 3,
        .scope = Scope::kJob},
       {.name = "use-imagenet-data-augmentation",
-       .help = "bundle of flags for ImageNet: --rgb-std, random resized crops of 0.08 to 1 of the area, random mirror, "
-               "color changes and --pca-noise; flags that are given explicitly win",
+       .help = "set several flags at once, as is usual for ImageNet: --rgb-std, random resized crops of 0.08 to 1 of "
+               "the image's area, random mirroring, color changes and --pca-noise; flags that are given explicitly "
+               "override these values",
        .bind = DT_FIELD(Flags, job.augment.imagenet_augmentation),
        .scope = Scope::kJob},
   };

@@ -20,7 +20,7 @@ std::vector<Row> request_rows() {
        .max = kProcessesMax},
       {.name = "queue",
        .value = "NAME",
-       .help = "Slurm partition, or SGE or YARN queue",
+       .help = "partition (Slurm) or queue (SGE, YARN) for the job",
        .bind = DT_FIELD(Flags, batch.queue, "none"),
        .default_text = "the default of the batch system"},
       {.name = "jobname",

@@ -49,7 +49,7 @@ std::vector<Row> store_rows() {
        .value = "NAME",
        .help = "how gradients are summed and weights updated. In one process: local, device or nccl; without servers: "
                "nccl_allreduce or allreduce; with servers: dist_sync (or dist), dist_async, dist_ssync or dist_gsync; "
-               "dist_device_sync and the like first sum over the devices of each worker",
+               "with a name such as dist_device_sync, the gradients are first summed over the devices of each worker",
        .brief = "how weights are updated: device, dist_sync, dist_async or allreduce",
        .bind = DT_FIELD(Flags, job.scheme.kv_store),
        .default_text = "device; dist_sync with -n or --role",
@@ -59,12 +59,13 @@ std::vector<Row> store_rows() {
                        "dist_device_gsync"}},
       {.name = "placement",
        .value = "RULE",
-       .help = "how to assign slices of weights to servers: hash or balanced",
+       .help = "how to assign arrays of weights to servers: balanced (each server gets about equally many elements) or "
+               "hash (by the number of the array)",
        .bind = DT_FIELD(Flags, job.scheme.placement),
        .scope = Scope::kJob},
       {.name = "bigarray-bound",
        .value = "N",
-       .help = "split arrays of at least N elements over all servers",
+       .help = "divide arrays of at least N elements among all servers",
        .bind = DT_FIELD(Flags, job.scheme.bigarray_bound),
        .min = 1,
        .max = 1e12,
@@ -72,19 +73,20 @@ std::vector<Row> store_rows() {
        .environment = "MXNET_KVSTORE_BIGARRAY_BOUND"},
       {.name = "update-on",
        .value = "PLACE",
-       .help = "where the optimizer runs: auto, store or worker",
+       .help = "where the optimizer runs: store (where the gradients are summed, for instance on the servers), worker "
+               "(on every worker, on its copy of the weights) or auto (where it is usual for the --kv-store)",
        .bind = DT_FIELD(Flags, job.scheme.update_on),
        .scope = Scope::kJob},
       {.name = "reduce-threads",
        .value = "N",
-       .help = "number of threads that sum over devices or workers",
+       .help = "largest number of threads with which a server updates large slices of the weights",
        .bind = DT_FIELD(Flags, job.scheme.reduce_threads),
        .min = 1,
        .max = kThreadsMax,
        .scope = Scope::kJob,
        .environment = "MXNET_KVSTORE_REDUCTION_NTHREADS"},
       {.name = "deterministic",
-       .help = "sum in the order of ranks, which makes runs reproducible bit for bit",
+       .help = "sum the workers' gradients in the order of their ranks, which makes runs reproducible bit for bit",
        .bind = DT_FIELD(Flags, job.scheme.deterministic),
        .scope = Scope::kJob},
   };
@@ -94,7 +96,7 @@ std::vector<Row> waiting_rows() {
   return {
       {.name = "staleness",
        .value = "S",
-       .help = "dist_ssync: number of steps that a worker may be ahead of the slowest one",
+       .help = "with --kv-store dist_ssync: number of steps that a worker may be ahead of the slowest worker",
        .bind = DT_FIELD(Flags, job.scheme.staleness),
        .min = 0,
        .max = kStepsMax,
@@ -108,36 +110,39 @@ std::vector<Row> waiting_rows() {
        .scope = Scope::kJob},
       {.name = "groups-file",
        .value = "FILE",
-       .help = "dist_gsync: file with one group of workers per line; a worker is HOST, HOST:SLOT or #RANK",
+       .help = "with --kv-store dist_gsync: file with one group of workers per line; a worker is written as HOST, "
+               "HOST:SLOT or #RANK",
        .bind = DT_FIELD(Flags, launch.groups_file)},
       {.name = "ungrouped",
        .value = "error|own",
-       .help = "dist_gsync: how to treat a worker in no group: error, or own (a group of its own)",
+       .help = "with --kv-store dist_gsync: what to do if --groups-file does not name a worker: error (refuse the job) "
+               "or own (make the worker a group of its own)",
        .bind = DT_FIELD(Flags, job.scheme.ungrouped),
        .scope = Scope::kJob},
       {.name = "gsp-weight",
        .value = "RULE",
-       .help = "dist_gsync: weight of an update with staleness Y: inverse (1/Y), none (1), power:A (1/Y^A) or floor:M "
-               "(1/Y, but not below M)",
+       .help = "with --kv-store dist_gsync: weight of an update with staleness Y: inverse (1/Y), none (1), power:A "
+               "(1/Y^A) or floor:M (1/Y, but not below M)",
        .bind = DT_FIELD(Flags, job.scheme.gsp_weight),
        .scope = Scope::kJob},
       {.name = "group-staleness",
        .value = "S",
-       .help = "dist_gsync: number of rounds that a group may be ahead of the slowest one",
+       .help = "with --kv-store dist_gsync: number of rounds that a group may be ahead of the slowest group",
        .bind = DT_FIELD(Flags, job.scheme.group_staleness, "unbounded"),
        .min = 0,
        .max = kStepsMax,
        .scope = Scope::kJob},
       {.name = "regroup-every",
        .value = "E",
-       .help = "dist_gsync: form new groups of workers of similar speed every E epochs; 0 means never",
+       .help = "with --kv-store dist_gsync: form new groups of workers of similar speed every E epochs; 0 means never",
        .bind = DT_FIELD(Flags, job.scheme.regroup_every),
        .min = 0,
        .max = kEpochsMax,
        .scope = Scope::kJob},
       {.name = "backup",
        .value = "N",
-       .help = "dist_sync: number of workers that a round does not wait for; gradients that arrive late are dropped",
+       .help = "with --kv-store dist_sync: number of workers for which a step does not wait; their gradients, which "
+               "arrive late, are dropped",
        .bind = DT_FIELD(Flags, job.scheme.backup),
        .min = 0,
        .max = kProcessesMax,
@@ -150,7 +155,7 @@ std::vector<Row> waiting_rows() {
        .max = 1},
       {.name = "trace-events",
        .value = "FILE",
-       .help = "write the events of each server to FILE, for dtrain simulate --replay",
+       .help = "write to FILE the events that each server receives; dtrain simulate --replay reads this file",
        .bind = DT_FIELD(Flags, launch.trace_events, "none")},
   };
 }
@@ -172,7 +177,7 @@ std::vector<Row> share_rows() {
        .scope = Scope::kJob},
       {.name = "resplit-every",
        .value = "E",
-       .help = "pass each share on to the next worker every E epochs; 0 means never",
+       .help = "pass each worker's share of the records on to the next worker every E epochs; 0 means never",
        .bind = DT_FIELD(Flags, job.scheme.resplit_every),
        .min = 0,
        .max = kEpochsMax,
@@ -228,7 +233,7 @@ std::vector<Row> device_rows() {
        .bind = DT_FIELD(Flags, device.winograd)},
       {.name = "check",
        .value = "reference",
-       .help = "compare the first step with the reference backend node by node, and exit",
+       .help = "compute the first step also with the reference backend, compare the results node by node, and exit",
        .bind = DT_FIELD(Flags, device.check, "none"),
        .choices = {"reference", "none"}},
   };
@@ -324,9 +329,10 @@ std::vector<Row> schedule_rows() {
        .scope = Scope::kJob},
       {.name = "lr-scheduler",
        .value = "NAME",
-       .help = "how the learning rate falls: factor (by --lr-factor), multifactor (at --lr-step-epochs), poly (to 0 at "
-               "the end of the run, with power 2) or cosine (to 0 at the end of the run, along half a cosine wave); "
-               "auto: chosen from --lr-factor and --lr-step-epochs, constant without them",
+       .help =
+           "how the learning rate falls: factor (by --lr-factor), multifactor (at --lr-step-epochs), poly (to 0 at the "
+           "end of the run, with power 2) or cosine (to 0 at the end of the run, along half a cosine wave); auto means "
+           "factor or multifactor if --lr-factor or --lr-step-epochs is given, and otherwise a constant rate",
        .bind = DT_FIELD(Flags, job.optimizer.lr_scheduler),
        .scope = Scope::kJob},
       {.name = "lr-warmup-epochs",
@@ -351,9 +357,9 @@ std::vector<Row> large_batch_rows() {
   return {
       {.name = "macrobatch-size",
        .value = "N",
-       .help = "effective batch size of --optimizer lbsgd: accumulates the gradients of several updates until they "
-               "cover at least N samples of all workers, and multiplies the learning rate by the number of these "
-               "updates; 0 means no accumulation",
+       .help = "with --optimizer lbsgd: effective batch size: the gradients of several updates are added up until they "
+               "cover at least N samples of all workers, and the learning rate is multiplied by the number of these "
+               "updates; 0 means that gradients are not added up",
        .bind = DT_FIELD(Flags, job.optimizer.macrobatch_size),
        .min = 0,
        .max = kMacrobatchMax,
@@ -361,7 +367,7 @@ std::vector<Row> large_batch_rows() {
       {.name = "warmup-epochs",
        .value = "E",
        .help = "with --optimizer lbsgd: number of epochs in which the learning rate rises to the value for the "
-               "effective batch size; E may be a fraction",
+               "effective batch size (--macrobatch-size); E may be a fraction",
        .bind = DT_FIELD(Flags, job.optimizer.warmup_epochs),
        .min = 0,
        .max = kEpochsMax,
@@ -380,7 +386,8 @@ std::vector<Row> not_finite_rows() {
   return {
       {.name = "on-nan",
        .value = "fail|skip",
-       .help = "what to do if a loss or gradient is not finite: fail, or skip the step on all workers of its round",
+       .help = "what to do if a loss or gradient is not finite: fail (end the run) or skip (leave out the step, also "
+               "on the workers whose gradients are summed with it)",
        .bind = DT_FIELD(Flags, job.optimizer.on_nan),
        .scope = Scope::kJob},
   };

@@ -58,7 +58,7 @@ Binding<Flags> launcher() {
             const std::string_view name = text.substr(0, text.find('='));
             DT_TRY_VOID(check_choice(name, launcher_names(), {}));
             const bool takes_argument = name == "sge" || name == "yarn" || name == "print";
-            if (name != text && !takes_argument) return fail(Code::kUsage, "{} takes no '=...'", name);
+            if (name != text && !takes_argument) return fail(Code::kUsage, "{} takes no value after '='", name);
             if (text.ends_with('=')) return fail(Code::kUsage, "'{}': the value after the '=' is missing", text);
             const std::string_view argument = name == text ? "" : text.substr(name.size() + 1);
             for (const std::string_view system : split_list(name == "print" ? argument : "")) {
@@ -353,11 +353,10 @@ std::vector<Row> wire_rows() {
        .later = {"wait", "shrink"}},
       {.name = "inject",
        .value = "RULES",
-       .help =
-           "inject faults, for tests. RULES is a comma-separated list of drop=P and dup=P (the probability that a "
-           "message is lost or duplicated), delay=A..Bms (of messages), step-ms=MS and index-ms=MS (the least time "
-           "of a step and of indexing a record file), kill=ROLE:RANK@step:N and seed=N; the first five apply to all "
-           "processes, or to one if @ROLE:RANK is appended",
+       .help = "inject faults, for tests. RULES is a comma-separated list of drop=P and dup=P (the probability that a "
+               "message is lost or duplicated), delay=A..Bms (of messages), step-ms=MS and index-ms=MS (the least time "
+               "of a step and of indexing a record file), kill=ROLE:RANK@step:N and seed=N; drop, dup, delay, step-ms "
+               "and index-ms apply to all processes, or to one process if @ROLE:RANK is appended",
        .bind = DT_FIELD(Flags, wire.inject, "none")},
   };
 }

@@ -24,11 +24,11 @@ std::vector<Row> which_network_rows() {
   return {
       {.name = "network",
        .value = "NAME|FILE",
-       .help = "network to train: mlp, lenet, lenet-stn, 3conv (or small), cross (or dfnmr), alexnet, vgg, googlenet, "
-               "inception-bn, "
-               "inception-bn-28-small, inception-bn-full, inception-v3, resnet-28-small, resnet (or resnet-v2), "
-               "resnet-v1, resnet-v1.5, resnet-zscore or resnext; append a depth (resnet-50) or an older version "
-               "(inception-bn@v0.7, resnet@mxnet-g). Or an MXNet symbol file (FILE-symbol.json)",
+       .help =
+           "network to train: mlp, lenet, lenet-stn, 3conv (or small), cross (or dfnmr), alexnet, vgg, googlenet, "
+           "inception-bn, inception-bn-28-small, inception-bn-full, inception-v3, resnet-28-small, resnet (or "
+           "resnet-v2), resnet-v1, resnet-v1.5, resnet-zscore or resnext; append a depth (resnet-50) or an older "
+           "version (inception-bn@v0.7, resnet@mxnet-g). A symbol file of MXNet (FILE-symbol.json) is also accepted",
        .brief = "network to train, such as lenet or inception-bn",
        .bind = DT_FIELD(Flags, job.network.network),
        .scope = Scope::kJob,
@@ -125,8 +125,9 @@ std::vector<Row> fine_tuning_rows() {
        .scope = Scope::kJob},
       {.name = "lr-mult",
        .value = "PATTERN=X,...",
-       .help = "multiply the learning rate of layers or parameters, as in '*=0.1,fc=1'; if several patterns match, the "
-               "last one counts; 0 freezes the values; * matches any text, and ? any character",
+       .help = "multiply the learning rate of the layers or parameters whose names match a pattern, as in "
+               "'*=0.1,fc=1'; if several patterns match, the last one counts; the factor 0 freezes the values; * "
+               "matches any text, and ? any character",
        .bind = DT_FIELD(Flags, job.network.lr_mult, "none"),
        .scope = Scope::kJob},
   };
