@@ -46,7 +46,7 @@ void merge_traces(const std::string& run_dir, launch::Screen& screen) {
   const Result<telemetry::MergedTrace> merged = telemetry::merge_traces({run_dir});
   if (merged) {
     screen.line(fmt::format("trace of {} processes: {}", merged->files, merged->path));
-    for (const std::string& left_out : merged->left_out) screen.line("not in the trace: " + left_out);
+    for (const std::string& left_out : merged->left_out) screen.line("left out of the merged trace: " + left_out);
   } else if (merged.error().code != Code::kNotFound) {
     screen.line("the traces cannot be merged: " + merged.error().line());
   }

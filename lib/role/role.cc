@@ -13,7 +13,7 @@ Result<int> run_process(const job::Flags& flags, const Signals& signals, const O
     case job::Role::kWorker: return run_worker(flags, signals);
     case job::Role::kNone: return run_alone(flags, signals, on_run_dir);
   }
-  return fail(Code::kInternal, "role {} is none", static_cast<int>(flags.launch.role));
+  return fail(Code::kInternal, "there is no role with the number {}", static_cast<int>(flags.launch.role));
 }
 
 }  // namespace dtrain::role

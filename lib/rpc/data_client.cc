@@ -317,7 +317,8 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
     const auto settled = [this]() DT_REQUIRES(mutex_) { return error_ || closed_ || all_open(); };
     changed_.wait_until(mutex_, deadline, settled);
     if (error_) return tl::unexpected(*error_);
-    if (closed_) return fail(Code::kUnavailable, "closed while connecting to the servers");
+    if (closed_)
+      return fail(Code::kUnavailable, "the connections to the servers were closed before all of them were open");
     if (all_open()) return {};
     return fail(Code::kStartup, "could not connect to {} within {} s", missing(), limit.count() / 1000.0);
   }

@@ -24,13 +24,13 @@ Result<int64_t> integer(const json& object, const char* key, int64_t max) {
 Result<double> number(const json& object, const char* key) {
   const auto found = object.find(key);
   if (found != object.end() && found->is_number()) return found->get<double>();
-  return fail(Code::kData, "'{}' is no number", key);
+  return fail(Code::kData, "'{}' is not a number", key);
 }
 
 Result<const json*> array(const json& object, const char* key) {
   const auto found = object.find(key);
   if (found != object.end() && found->is_array()) return &*found;
-  return fail(Code::kData, "'{}' is no list", key);
+  return fail(Code::kData, "'{}' is not a list", key);
 }
 
 std::string text(const json& object, const char* key) {

@@ -163,7 +163,7 @@ Result<Source> read_head(const std::string& path) {
       !about->value("trace", nlohmann::ordered_json()).is_number_unsigned()) {
     return fail(Code::kData, "the file is not a trace of dtrain");
   }
-  if (!has_end(path)) return fail(Code::kData, "it is cut short");
+  if (!has_end(path)) return fail(Code::kData, "the file is cut short");
   return Source{.path = path, .number = about->at("trace").get<uint64_t>(), .about = *about};
 }
 

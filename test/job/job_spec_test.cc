@@ -202,7 +202,7 @@ TEST_CASE("the numbers of a JobSpec have the ranges of the flags", "[job]") {
   CHECK_THAT(with("num-epochs", "9223372036854775807"), Contains("num-epochs: 9223372036854775807 is more than"));
   CHECK_THAT(with("lr", "1e300"), Contains("lr: 1e300 is more than"));
   CHECK_THAT(with("records-train", "-5"), Contains("records-train: -5 is less than 0"));
-  CHECK_THAT(with("shares", "0:5,9:7,9:10"), Contains("shares: the begin is larger than the end in '9:7'"));
+  CHECK_THAT(with("shares", "0:5,9:7,9:10"), Contains("shares: the beginning is larger than the end in '9:7'"));
   CHECK_THAT(with("batches", "1,1,9223372036854775807"), Contains("batches: 9223372036854775807 is more than"));
 }
 

@@ -57,7 +57,7 @@ Result<DlbsTimes> times_of(const nlohmann::json& json) {
     if (!times.own.batches_ms.empty() && !times.job.batches_ms.empty()) return times;
     return fail(Code::kData, "no batch was measured");
   } catch (const nlohmann::json::exception& error) {
-    return fail(Code::kData, "this file was not written by --time-batches-after: {}", error.what());
+    return fail(Code::kData, "the file was not written by a run with --time-batches-after: {}", error.what());
   }
 }
 

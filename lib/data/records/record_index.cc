@@ -156,8 +156,8 @@ void write_index(const RecordFile& file, const std::vector<int64_t>& offsets, co
   }
   const std::string kept = directory.empty() ? "" : kept_path(file, directory);
   const bool is_kept = !kept.empty() && keep_offsets(file, "", offsets, kept);
-  log.info("{}: indexed {} records {}: {}", file.path(), entries.size(),
-           is_kept ? fmt::format("into '{}'", kept) : "in memory only", written.error().message);
+  log.info("{}: indexed {} records {}, because the index cannot be written next to the file: {}", file.path(),
+           entries.size(), is_kept ? fmt::format("into '{}'", kept) : "in memory only", written.error().message);
 }
 
 // Keeps the offsets of a file with broken places. They are not written as an index: if the index listed the broken

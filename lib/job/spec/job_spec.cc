@@ -24,7 +24,7 @@ Result<> parse_value(std::string_view text, Interval& interval) {
   if (colon == text.size()) return fail(Code::kUsage, "'{}' does not have the form BEGIN:END", text);
   DT_TRY_VOID(parse_value(text.substr(0, colon), interval.begin));
   DT_TRY_VOID(parse_value(text.substr(colon + 1), interval.end));
-  if (interval.begin > interval.end) return fail(Code::kUsage, "the begin is larger than the end in '{}'", text);
+  if (interval.begin > interval.end) return fail(Code::kUsage, "the beginning is larger than the end in '{}'", text);
   return {};
 }
 
