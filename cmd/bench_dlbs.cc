@@ -25,8 +25,9 @@ namespace {
 
 struct BenchDlbsOptions {
   std::string config;
-  std::vector<bench::DlbsSetting> settings;  // in the order of the command line
-  std::vector<std::string> job;              // flags of training, which are passed to the job
+  // The parameters that -P and the flags set, in the order of the command line.
+  std::vector<bench::DlbsSetting> settings;
+  std::vector<std::string> job;  // flags of training, which are passed to the job
   bool dry_run = false;
 };
 using BenchDlbsRow = job::FlagRow<BenchDlbsOptions>;
@@ -44,8 +45,8 @@ BenchDlbsRow setting_row() {
           .repeats = true};
 }
 
-// A flag with the name of a parameter, without the prefix of the parameter. If -P or another such flag sets the same
-// parameter, the one that comes later counts.
+// A flag that sets a parameter. Its name is that of the parameter without the prefix, such as --model for exp.model. If
+// -P or another such flag sets the same parameter, the one that comes later counts.
 BenchDlbsRow parameter_row(const std::string& name, const std::string& parameter, const std::string& value,
                            const std::string& help, const std::string& default_text) {
   return {.name = name,

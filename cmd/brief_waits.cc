@@ -10,9 +10,10 @@ namespace dtrain::cmd {
 
 namespace {
 
-// Corresponds to 0.1 to 0.3 ms, depending on the processor. Measurements with bench train on two cores: on an idle
-// host, counts of 1,000 and more are as fast as the library's default of 300,000. If two other processes keep the cores
-// busy, 5,000 is best, because a sleeping thread gets a core back only at the next tick of the kernel's clock.
+// How often a spinning thread looks for work before it sleeps. This count takes 0.1 to 0.3 ms, depending on the
+// processor. Measurements with bench train on two cores: on an idle host, counts of 1,000 and more are as fast as the
+// library's default of 300,000. If two other processes keep the cores busy, 5,000 is best, because a sleeping thread
+// gets a core back only at the next tick of the kernel's clock.
 constexpr const char* kSpinCount = "5000";
 
 }  // namespace

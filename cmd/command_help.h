@@ -11,7 +11,7 @@ namespace dtrain::cmd {
 
 struct CommandHelp {
   std::vector<std::string> words;  // "bench", "kv"
-  std::string summary;             // one line
+  std::string summary;             // what the sub-command does, in one line
   std::string usage;               // "dtrain kill JOB [FLAGS]"; more lines with a description may follow
   std::vector<job::FlagHelp> flags;
   std::vector<std::string> topics;  // words that are accepted after its --help or after `dtrain help`; empty: none

@@ -70,7 +70,7 @@ Result<std::string> network_text(const job::JobFlags& job) {
 // The rate of the first update of an epoch. If the rate changes at the end of an epoch, the last update of that epoch
 // still has the old rate.
 double rate_of(const optim::ScheduleSpec& schedule, int64_t epoch) {
-  constexpr double kFirstUpdate = 1e-6;  // in epochs
+  constexpr double kFirstUpdate = 1e-6;  // how far, in epochs, the first update lies beyond the beginning of its epoch
   return optim::learning_rate(schedule, static_cast<double>(epoch) + kFirstUpdate);
 }
 
@@ -150,7 +150,8 @@ Result<std::string> groups_text(const job::Flags& flags, std::vector<std::string
   const std::string later = fmt::format("groups: read from the file '{}' when the workers have joined", file->name);
   if (!places) return later + "\n";
   const Result<std::vector<int64_t>> parsed = job::parse_groups(*file, *places, flags.job.scheme.ungrouped);
-  // If processes run on other hosts, the file may contain addresses that are not known yet, so an error is not final.
+  // If processes run on other hosts, the groups file may contain addresses that are not known yet, so an error is not
+  // final.
   if (!parsed && flags.launch.on_other_hosts()) return fmt::format("{} (so far: {})\n", later, parsed.error().message);
   DT_TRY(const std::vector<int64_t> groups, parsed);
   DT_TRY_VOID(job::check_groups(flags.job, groups));

@@ -17,7 +17,7 @@ void show_note(const std::string& note);
 
 // Prints a note if `threads` is larger than the number of this host's cores.
 void note_threads(int64_t threads);
-// Checks --threads in the same way. The note appears only once on each host, because a launcher prints it for the
+// Prints this note about --threads. The note appears only once on each host, because a launcher prints it for the
 // processes that it starts on its own host.
 void note_threads(const job::Flags& flags, const job::Environment& environment);
 

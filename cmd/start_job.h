@@ -21,7 +21,8 @@ using Missing = std::vector<std::string>*;
 struct Places {
   std::optional<job::HostAssignment> hosts = {};     // nullopt: all processes are on this host
   std::optional<launch::AgentStarter> starter = {};  // nullopt: ssh starts the agents on the hosts
-  std::vector<std::string> ways = {};                // see cluster::Cluster
+  // other hosts in the network of the job's hosts; empty: the hosts of the job themselves
+  std::vector<std::string> ways = {};
   bool are_known = true;  // false: the names are placeholders for hosts that the batch system will choose
 };
 // Assigns the job's processes to the hosts of its host file, or to the hosts of the cluster that --launcher names. If
@@ -35,7 +36,8 @@ struct StartSetting {
   Places places;
   std::string run_dir;
   Missing missing = nullptr;
-  std::optional<int> only_rank = {};  // see launch::JobSetting
+  // If set, starts only the server and the worker of this rank, and for rank 0 the scheduler.
+  std::optional<int> only_rank = {};
 };
 
 struct JobToStart {

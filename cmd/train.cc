@@ -62,7 +62,8 @@ Result<> check_early(job::Flags flags) {
   DT_TRY_VOID(role::read_sharding(flags));
   DT_TRY(const std::optional<job::GroupsFile> groups, role::read_groups(flags));
   DT_TRY(const auto places, role::places_to_be(flags));
-  // If processes run on other hosts, the file may contain addresses that are not known yet, so it is not checked here.
+  // If processes run on other hosts, the groups file may contain addresses that are not known yet, so it is not checked
+  // here.
   const bool here = !flags.launch.on_other_hosts();
   if (here) DT_TRY_VOID(role::check_tls(flags.launch));
   if (groups && places && here) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto kPlainInterval = std::chrono::seconds(10);
 constexpr WindowSize kSizeUnknown{80, 24};
-constexpr size_t kBarMax = 20, kBarMin = 5;  // columns between the brackets
+constexpr size_t kBarMax = 20, kBarMin = 5;  // width of a progress bar, in columns between its brackets
 
 // Writes to stderr. If output cannot be written, because nobody reads stderr or it is a file on a full disk, it is
 // dropped, and this is reported when writing is possible again. A failed write never ends the program.
@@ -81,7 +81,7 @@ std::vector<std::string> broken(std::string_view text, size_t columns) {
   std::vector<std::string> lines;
   while (columns_of(text) > columns) {
     const std::string_view fits = fitting(text, columns);
-    // A line may also break directly after the text that fits.
+    // The line may end directly after `fits`, if a separator follows there.
     const size_t part = text.substr(0, fits.size() + kBetweenParts.size()).rfind(kBetweenParts);
     if (part == std::string_view::npos || part == 0) break;
     lines.emplace_back(text.substr(0, part));

@@ -10,7 +10,7 @@ namespace dtrain {
 
 std::string duration_text(std::chrono::duration<double> duration) {
   const double seconds = duration.count();
-  // From each of these limits on, rounding would add a digit to the number.
+  // From 9.95 on, for example, a number with one decimal would be rounded to 10.0, which has one digit more.
   if (seconds >= 9.95) return fmt::format("{:.0f} s", seconds);
   if (seconds >= 0.9995) return fmt::format("{:.1f} s", seconds);
   if (seconds >= 0.00995) return fmt::format("{:.0f} ms", seconds * 1e3);

@@ -34,7 +34,7 @@ enum class Code {
   kUnavailable,    // the peer did not answer this time; the caller may try again
 };
 
-std::string_view code_name(Code code);  // "not found", as printed
+std::string_view code_name(Code code);  // The name of a code in printed errors, such as "not found".
 
 struct Error {
   Code code = Code::kInternal;
@@ -92,8 +92,9 @@ class ThrownError : public std::runtime_error {
 
 [[noreturn]] void throw_check_failed(const char* file, int line, const char* condition, const std::string& message);
 
-// Runs `work` and turns exceptions into Errors. Use it only in the three places named above. std::bad_alloc becomes
-// not_enough_memory(purpose), ThrownError its Error, and every other std::exception an Error with Code::kInternal.
+// Runs `work` and turns exceptions into Errors. Use it only in a thread's entry function, in an RPC handler and in
+// main. std::bad_alloc becomes not_enough_memory(purpose), ThrownError its Error, and every other std::exception an
+// Error with Code::kInternal.
 template <class Work>
 Result<> catching(Work&& work, std::string_view purpose = {}) {
   try {
@@ -139,7 +140,7 @@ template <class... Args>
   }                                                                              \
   declaration = std::move(*result)
 
-// DT_TRY_VOID(expression, ...): the same for a Result<>, or for a value that is not needed.
+// DT_TRY_VOID(expression, ...): like DT_TRY, for a Result<>, or for a Result whose value is not needed.
 #define DT_TRY_VOID(expression, ...)                                                  \
   do {                                                                                \
     auto dt_result = (expression);                                                    \

@@ -7,8 +7,8 @@
 
 namespace dtrain {
 
-// The limits of the control groups that a process belongs to and of their parent groups; of each kind, the smallest
-// limit.
+// The limits that the control groups of a process and the parents of these groups set; for each kind of limit, the
+// smallest one.
 struct GroupLimits {
   double cores = 0;         // seconds of processor time per second; 0: no limit
   double memory_bytes = 0;  // 0: no limit

@@ -61,7 +61,7 @@ SplitLine split_log_line(std::string_view line) {
   }
   for (const std::string_view level : {"INFO:root:", "WARNING:root:", "ERROR:root:"}) {
     if (const size_t at = line.find(level); at != std::string_view::npos) {
-      // Other prefixes stay in the text, for severity_of().
+      // A prefix other than "INFO:root:" stays in the text, where severity_of() looks for it.
       split.text = line.substr(level == "INFO:root:" ? at + level.size() : at);
     }
   }

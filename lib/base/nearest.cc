@@ -53,7 +53,8 @@ std::optional<std::string> nearest(std::string_view name, std::span<const std::s
   size_t best = std::max<size_t>(1, name.size() / 3) + 1;
   std::optional<std::string> found;
   for (const std::string& candidate : candidates) {
-    if (candidate.size() >= name.size() + best) continue;  // such a candidate needs at least `best` insertions
+    // Turning the name into such a long candidate needs at least `best` insertions.
+    if (candidate.size() >= name.size() + best) continue;
     const size_t distance = edit_distance(name, candidate);
     if (distance >= best) continue;
     best = distance;

@@ -55,7 +55,7 @@ std::string lower_case(std::string_view text) {
 
 std::string with_thousands(int64_t number) {
   std::string text = std::to_string(number);
-  const size_t digits = number < 0 ? 1 : 0;  // where the digits begin
+  const size_t digits = number < 0 ? 1 : 0;  // position of the first digit: after the minus, if there is one
   for (size_t at = text.size(); at > digits + 3;) text.insert(at -= 3, 1, ',');
   return text;
 }

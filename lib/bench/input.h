@@ -35,7 +35,7 @@ struct BenchInputResult {
   images::Stages stages;
 
   [[nodiscard]] const char* form() const;  // "pixels" or "floats"
-  [[nodiscard]] std::string json() const;  // one line
+  [[nodiscard]] std::string json() const;  // the result as JSON, on one line
   [[nodiscard]] std::string text() const;  // human-readable
 };
 

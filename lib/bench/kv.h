@@ -16,11 +16,12 @@ namespace dtrain::bench {
 struct BenchKvOptions {
   uint32_t workers = 1;
   uint32_t servers = 1;
-  uint32_t devices = 1;              // number of CPU devices, if the store connects the devices of one process
-  std::string store = "dist_sync";   // may also be a store that connects the devices of one process
+  uint32_t devices = 1;  // number of CPU devices, if the store connects the devices of one process
+  // name of a store, as for --kv-store: dist_sync, or a store that connects the devices of one process
+  std::string store = "dist_sync";
   std::string shapes = "resnet-50";  // a network, or a file with lines of the form "NAME D0 D1 ..."
   int64_t num_batches = 20;          // number of measured batches; one warm-up batch precedes them
-  int64_t disp_batches = 1;          // print a line every this many batches
+  int64_t disp_batches = 1;          // number of batches between two progress lines
   bool test_results = true;          // compare the weights with those of the same updates computed locally
   std::string optimizer = "none";    // none: w <- w - mean of the gradients; or "sgd"
   // Servers and all workers but the first are processes; otherwise they are threads of this process.

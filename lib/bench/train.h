@@ -25,7 +25,7 @@ struct BenchTrainOptions {
   int64_t num_batches = 100;
   int64_t num_warmup_batches = 10;
   int threads = 1;
-  std::optional<int> gpu = {};                   // the device, as in --gpus; nullopt: the CPU
+  std::optional<int> gpu = {};                   // the number of the GPU, as in --gpus; nullopt: the CPU is measured
   std::string device_module = kCudaModule.file;  // the file of the GPU module; see role/setup/device_loader.h
   Type dtype = Type::kFloat32;
   bool tf32 = false;
@@ -39,7 +39,8 @@ struct BenchTrainOptions {
 struct Profile {
   double peak_flops_per_s = 0, peak_bytes_per_s = 0;  // peak rates of the device
   struct Line {
-    std::string node, what, implementation;  // see exec/cpu/executor.h
+    // "conv1", "convolution backward weights", and oneDNN's name for the implementation or "own"
+    std::string node, what, implementation;
     double mean_s = 0, least_s = 0;
     double flops = 0, bytes = 0;
     // The least time for the step at the device's peak rates: the time for its computation or for moving its data,
@@ -59,7 +60,7 @@ struct BenchTrainResult {
   std::string device;  // "cpu", "gpu(0): NVIDIA H200, ..."
   std::string isa;     // instruction set of the CPU
   int64_t batch_size = 0;
-  int threads = 0;  // threads on the CPU
+  int threads = 0;  // number of threads with which the CPU computes
   struct Rate {
     double median = 0, min = 0, max = 0;
   };
@@ -72,7 +73,7 @@ struct BenchTrainResult {
   std::optional<Bound> bound;  // samples/s if each primitive ran alone, with warm caches
   std::optional<Profile> profile;
 
-  [[nodiscard]] std::string json() const;  // one line
+  [[nodiscard]] std::string json() const;  // the result as JSON, on one line
   [[nodiscard]] std::string text() const;  // human-readable
 };
 

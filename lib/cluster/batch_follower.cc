@@ -69,11 +69,11 @@ class Follower {
   BatchSystem::Words command_;  // the command that is running in tool_
 
   std::string job_;                  // the job's number; empty: not submitted yet
-  std::optional<BatchState> state_;  // from the last answer
+  std::optional<BatchState> state_;  // the state of the job in the system's last answer
   bool no_answer_ = false;           // whether the last query got no answer, and the user has been told so
   std::string place_, advice_, live_;
   std::optional<proc::FileTail> output_;
-  int64_t size_at_wait_ = 0;  // size of the output while the job waits
+  int64_t size_at_wait_ = 0;  // the size that the job's output file had while the job was waiting
   bool output_seen_ = false, output_missed_ = false, code_seen_ = false;
 
   int stops_ = 0;  // number of signals from the user to stop
@@ -203,7 +203,8 @@ void Follower::on_submitted(const proc::Finished& finished) {
   if (stops_ > 0) wants_cancel_ = true;
 }
 
-// Handles a failed submission. If its answer only did not arrive in time, it may still have succeeded.
+// Handles a failed submission. `unknown`: the command did not end in time, so the job may have been queued
+// nevertheless.
 void Follower::on_not_submitted(Error error, bool unknown) {
   error_ = std::move(error).with(fmt::format("submitting the job to {}", system_.name()));
   if (unknown && !system_.list().empty()) return begin(Errand::kFind, system_.list());
@@ -346,7 +347,7 @@ void Follower::show(const std::string& line) {
 }
 
 void Follower::read_to_the_end() {
-  if (!live_.empty()) screen_.live("");  // the reason why the job waited no longer matters
+  if (!live_.empty()) screen_.live("");  // removes the reason why the job was waiting
   screen_.finish();
   if (!output_) return;
   const auto sink = [this](const std::string& line) { screen_.line(line); };

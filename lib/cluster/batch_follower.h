@@ -16,10 +16,10 @@ struct FollowLimits {
   Duration tool = std::chrono::seconds(60);        // time limit for all other commands of the system
   Duration ask_first = std::chrono::seconds(1);    // initial time between queries, which grows while the job runs
   Duration ask_last = std::chrono::seconds(10);    // longest time between queries
-  Duration look = std::chrono::milliseconds(500);  // between checks of the job's output
+  Duration look = std::chrono::milliseconds(500);  // time between two checks whether the job's output has grown
   Duration output = std::chrono::seconds(30);      // time after which the output of a running job should be visible
   Duration first_place = std::chrono::seconds(5);
-  Duration place = std::chrono::seconds(60);  // between queries for the position in the queue
+  Duration place = std::chrono::seconds(60);  // time between two queries for the job's position in the queue
   // How long a reason that may prevent the job from ever starting must last before it is taken seriously.
   Duration hopeless = std::chrono::seconds(5);
 };

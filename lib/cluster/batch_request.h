@@ -20,7 +20,7 @@ namespace dtrain::cluster {
 // The resources of each node: the largest needs of any node. 0: the system's default.
 struct NodeRequest {
   int64_t cores = 0;
-  int64_t memory = 0;  // bytes
+  int64_t memory = 0;  // bytes of memory
   int64_t gpus = 0;
 };
 
@@ -53,8 +53,8 @@ struct UserCommand {
 // The settings of the launcher inside the batch job.
 struct CommandInside {
   std::string launcher = {};     // the value of --launcher; empty: the launcher recognizes the allocation
-  std::string run_dir = {};      // see BatchRequest::run_dir
-  std::string checkpoints = {};  // see BatchRequest::checkpoints
+  std::string run_dir = {};      // as in BatchRequest: absolute; empty: the job creates a run directory
+  std::string checkpoints = {};  // as in BatchRequest: absolute prefix; empty: the checkpoints are in the run directory
 };
 
 // Code::kUsage: more nodes than processes, GPUs that are not numbered from 0, or a flag that cannot be used here.

@@ -41,7 +41,8 @@ Result<job::HostAssignment> assign_to(const std::vector<std::string>& hosts, con
 struct Found {
   launch::AgentStarter starter;
   std::vector<std::string> hosts;
-  std::vector<std::string> ways = {};  // see Cluster::ways
+  // Hosts that are reached through the same network as the job's hosts; empty: the job's own hosts.
+  std::vector<std::string> ways = {};
 };
 
 Result<Found> find_mpi(bool names_hosts) {

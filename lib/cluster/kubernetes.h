@@ -19,7 +19,7 @@ struct KubernetesJob {
 };
 
 struct KubernetesLimits {
-  std::chrono::milliseconds ask{std::chrono::seconds(2)};         // between queries
+  std::chrono::milliseconds ask{std::chrono::seconds(2)};         // time between two queries for the states of the pods
   std::chrono::milliseconds last_words{std::chrono::seconds(5)};  // time to wait for the pods' last lines
   std::chrono::seconds stop{180};                                 // time for the pods to end after the Job is deleted
 };

@@ -17,7 +17,7 @@ struct SlurmJob {
   std::string nodes = {};  // "node[1-3]"; empty before the job runs
   std::string start = {};  // "2026-11-25T01:32:42"; if the job is waiting, the expected time; empty: unknown
   int64_t restarts = 0;
-  int code = 0, signal = 0;  // the two numbers of ExitCode
+  int code = 0, signal = 0;  // the two numbers that scontrol shows as ExitCode=CODE:SIGNAL
 };
 // Code::kNotFound: the text does not describe a job.
 Result<SlurmJob> parse_slurm_job(const std::string& line);

@@ -18,7 +18,7 @@ struct YarnUrl {
   std::string base;   // without a slash at the end
   std::string query;  // without the question mark; empty: none
   std::string host;
-  std::string ca_file = {};  // see net::WebRequest
+  std::string ca_file = {};  // file with certificates for https, as in net::WebRequest; empty: those of the system
 };
 // `user`: value of user.name, which clusters without Kerberos require, if the URL does not have it. Code::kUsage: not a
 // URL.
@@ -38,8 +38,8 @@ launch::AgentStarter yarn_starter(const YarnSetting& setting);
 inline constexpr const char* kYarnSpec = "DTRAIN_SERVICE_SPEC";
 
 struct YarnLimits {
-  std::chrono::milliseconds ask{std::chrono::seconds(1)};        // between queries until all containers run
-  std::chrono::milliseconds ask_later{std::chrono::seconds(5)};  // between queries afterwards
+  std::chrono::milliseconds ask{std::chrono::seconds(1)};        // time between two queries, until all containers run
+  std::chrono::milliseconds ask_later{std::chrono::seconds(5)};  // time between two queries, once all containers run
   // Time for the service to disappear after it was destroyed.
   std::chrono::milliseconds destroy{std::chrono::seconds(10)};
 };

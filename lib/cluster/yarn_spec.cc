@@ -15,8 +15,8 @@ OrderedJson resource_of(const NodeRequest& container) {
   constexpr int64_t kMiB = 1 << 20;
   OrderedJson resource;
   resource["cpus"] = container.cores > 0 ? container.cores : kYarnCores;
-  resource["memory"] =
-      std::to_string(container.memory > 0 ? (container.memory + kMiB - 1) / kMiB : kYarnMemoryMb);  // MB, as a text
+  // The memory in MB, which YARN expects as a text.
+  resource["memory"] = std::to_string(container.memory > 0 ? (container.memory + kMiB - 1) / kMiB : kYarnMemoryMb);
   if (container.gpus > 0) resource["additional"]["yarn.io/gpu"]["value"] = container.gpus;
   return resource;
 }

@@ -139,10 +139,11 @@ void GlooGroup::add_step(std::span<float> values, size_t step, std::span<float> 
   ordered_sum(inputs_, {&to, 1}, 0, segment.count);
 }
 
-// Begins the second exchange of an operation: each rank's part goes to all others, except to `has_all`, which already
-// has them. The receives are posted before the first exchange. So a rank that leaves in between is noticed, and its
-// messages can be stored on arrival without a round trip. This is safe although the first exchange still sends the old
-// contents of the array: a rank sends its part only after it has received all of that part from this rank.
+// Begins the second exchange of an operation: each rank's part goes to all others, except to the rank `has_all`, which
+// already has all parts. The receives are posted before the first exchange. So a rank that leaves in between is
+// noticed, and its messages can be stored on arrival without a round trip. This is safe although the first exchange
+// still sends the old contents of the array: a rank sends its part only after it has received all of that part from
+// this rank.
 Result<std::unique_ptr<Links::Round>> GlooGroup::expect_parts(Channel channel, std::span<float> values,
                                                               uint32_t has_all) {
   std::unique_ptr<Round> round = links_->round(channel);

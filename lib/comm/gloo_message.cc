@@ -11,7 +11,8 @@ std::string reason(const std::exception& e) {
 bool is_complete(const Message& message) {
   constexpr std::chrono::milliseconds kNow{1};
   try {
-    return message.wait(kNow) || message.wait(kNow);  // because the first attempt may only consume a pending abort
+    // Tries twice, because the first try may only take notice of an abort that is still pending.
+    return message.wait(kNow) || message.wait(kNow);
   } catch (const std::exception&) {
     return false;
   }

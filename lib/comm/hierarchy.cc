@@ -86,7 +86,8 @@ Result<> HierarchyEnd::reduce_scatter(std::span<float> values) {
     DT_TRY_VOID(barrier());
     const Part part = part_of(values.size(), rank(), size());
     std::copy_n(process_->scratch.data() + part.begin, part.count, values.data() + part.begin);
-    return barrier();  // because the next operation may reallocate the scratch
+    // Waits for the other devices, because the next operation may reallocate the scratch, which they still read.
+    return barrier();
   }());
 }
 

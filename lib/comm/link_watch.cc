@@ -68,7 +68,7 @@ void LinkWatch::post(uint32_t peer) {
 void LinkWatch::watch() {
   try {
     any_->waitRecv(kForever);
-  } catch (const std::exception&) {  // a connection has ended; the sentinels know which one
+  } catch (const std::exception&) {  // gloo throws when a connection has ended; the sentinel buffers show which one
   }
   const MutexLock lock(mutex_);
   while (!stop_) {

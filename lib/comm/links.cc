@@ -116,7 +116,7 @@ class GlooRound final : public Links::Round {
 
   GlooLinks& links_;
   const Links::Channel channel_;
-  std::vector<std::unique_ptr<Message>> messages_;  // links_ points to them
+  std::vector<std::unique_ptr<Message>> messages_;  // the messages of this round; links_ has pointers to them
 };
 
 Result<> GlooRound::finish() {

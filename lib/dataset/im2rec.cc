@@ -331,7 +331,7 @@ Result<> im2rec_prefix(const std::string& given_prefix, const std::string& root,
                        const Log& log, const Im2recHost& host) {
   DT_TRY_VOID(check(given));
   Im2recOptions options = given;
-  options.pack.label_in_header = false;  // as in im2rec.py
+  options.pack.label_in_header = false;  // for several labels, the label in the header is 0, as im2rec.py writes it
   const std::string prefix = trimmed(given_prefix);
   if (options.list) return make_lists(prefix, root, options, log, host);
   DT_TRY(const std::vector<std::string> lists, prepare_lists(prefix, root, options, log, host));

@@ -34,7 +34,7 @@ struct Processor {
 };
 
 struct RunDirectory {
-  std::string path;      // absolute
+  std::string path;      // absolute path of the run directory
   std::string existing;  // the path itself if it exists, otherwise the nearest existing directory above it
   bool writable = false;
   std::string error = {};  // why the directory is not writable

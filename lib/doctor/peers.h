@@ -29,13 +29,14 @@ void serve_peers(std::vector<UniqueFd> listeners, const std::string& key, std::c
                  const Log& log, int stop = -1);
 
 struct Target {
-  int64_t host = 0;  // see Contact::host
+  int64_t host = 0;  // number of the host to connect to, as in Contact
   net::Endpoint endpoint;
 };
 // Convert to and from text of the form "3=10.0.0.1:4000,4=[fe80::1]:4000", with the number of the host before its
 // address.
 std::string to_text(const std::vector<Target>& targets);
-Result<std::vector<Target>> parse_targets(std::string_view text);  // Code::kUsage
+// The inverse of to_text. Code::kUsage: the text does not have that form.
+Result<std::vector<Target>> parse_targets(std::string_view text);
 
 // Connects to all targets at the same time, and measures the round trip time and the difference of the clocks. No wait
 // takes longer than `limit`.

@@ -109,7 +109,7 @@ struct Pooling {
   Divisor divisor = Divisor::kPadded;
 };
 
-struct Concat {  // along the channels, in the order of the inputs
+struct Concat {  // y = all inputs, joined along the channels in their order
   static constexpr OpNames kNames{"Concat"};
 };
 struct Add {  // y = the sum of all inputs, which have the same shape
@@ -278,7 +278,8 @@ struct ParameterInfo {
   ParameterKind kind;
   Shape shape;
   std::vector<TensorUse> uses;  // all uses, in the order in which backends run the nodes; at least one
-  ParameterRule rule = {};      // see Variable::rule; the rule of a statistic always has an initial value
+  // The network's exceptions to the job's rules, as in Variable; for a statistic always with an initial value.
+  ParameterRule rule = {};
 };
 
 // What a batch contains for each image: the network's inputs and the labels that its losses read. Batches have them in

@@ -101,7 +101,7 @@ constexpr int kKeepSize = 0;
 constexpr int kFitCrop = -1;
 struct FirstResize {
   ImageSize size;
-  Interpolation method;  // passed to choose()
+  Interpolation method;  // how to interpolate; choose() selects the method if this is kAuto or kRandom
 };
 // How `resize` changes an image of size `from`; the result has the same size if nothing changes. With kFitCrop, a
 // reduction averages areas if `method` is bilinear, because its factor is often large.

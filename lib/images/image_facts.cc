@@ -48,7 +48,8 @@ Result<ImageFacts> jpeg_facts(Bytes file) {
       at += 2;
       continue;
     }
-    if (marker == 0xd9 || marker == 0xda) break;  // the end, or pixels
+    // The image ends, or its pixels begin: no further segment of the header follows.
+    if (marker == 0xd9 || marker == 0xda) break;
     const size_t length = big_endian_16(file, at + 2);
     const Bytes segment = file.subspan(at, std::min(length + 2, file.size() - at));
     if (is_frame(marker)) {

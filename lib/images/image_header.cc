@@ -100,7 +100,7 @@ Result<ImageHeader> read_image_header(Bytes file) {
 
 bool has_cut_png_chunk(Bytes file) {
   if (!has_at(file, 0, "\x89PNG\r\n\x1a\n")) return false;
-  constexpr size_t kFrameBytes = 12;  // length, type and checksum
+  constexpr size_t kFrameBytes = 12;  // length, type and checksum of a chunk
   Fields fields(file);
   for (size_t at = 8; at + kFrameBytes <= file.size() && !has_at(file, at + 4, "IEND");) {
     const auto length = static_cast<size_t>(fields.big_u32(at));

@@ -208,8 +208,9 @@ namespace {
 
 // How 16 bytes of each color are moved to the order in which they are stored, as three vectors of 16 bytes.
 struct Interleaving {
-  std::array<std::array<int8_t, 16>, 9> from;  // [color][vector]: the pixel whose color belongs there; -1: another
-                                               // color
+  // Indexed by color and vector: for each byte of the vector, the pixel whose color belongs there; -1: the byte belongs
+  // to another color.
+  std::array<std::array<int8_t, 16>, 9> from;
 };
 constexpr Interleaving make_interleaving() {
   Interleaving result{};

@@ -41,7 +41,7 @@ struct NetworkInfo {
   int64_t parameters = 0, statistics = 0, multiply_adds = 0, activation_bytes = 0;
 
   [[nodiscard]] std::string text() const;
-  [[nodiscard]] std::string json() const;  // one line
+  [[nodiscard]] std::string json() const;  // the result as JSON, on one line
 };
 
 // Code::kNotFound: there is no such file; kUsage: there is no such network, or the shape of its images is unknown.

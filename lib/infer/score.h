@@ -31,7 +31,7 @@ struct Score {
   telemetry::ClassCounts counts = {};         // for the network's first result
   std::vector<std::string> class_names = {};  // indexed by label; empty: unknown
 
-  [[nodiscard]] std::string json() const;  // one line
+  [[nodiscard]] std::string json() const;  // the result as JSON, on one line
   [[nodiscard]] std::string text() const;  // the lines of MXNet's score.py
   // For a terminal, with accuracies by class and the most frequent confusions; at most 80 columns wide.
   [[nodiscard]] std::string table() const;

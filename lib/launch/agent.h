@@ -33,7 +33,7 @@ inline constexpr auto kAliveInterval = std::chrono::seconds(5);
 struct AgentOptions {
   int in = 0, out = 1;  // descriptors that carry the messages; may be equal; made non-blocking
   std::string build_id;
-  std::string record_root;  // see job_record.h
+  std::string record_root;  // directory of the records of jobs, for JobRecord (job_record.h)
   // A launcher that has sent nothing for this long is considered gone, even if the connection is still open.
   std::chrono::milliseconds silence_max = std::chrono::seconds(30);
 };

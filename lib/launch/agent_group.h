@@ -31,8 +31,8 @@ struct AgentGroupOptions {
   net::Listen listen;              // where the agents' connections are accepted
   std::string address;             // address of this host that the agents connect to
   std::vector<std::string> hosts;  // names, in the order of the links
-  bool follows_job = false;        // see AgentStarter
-  bool only_announces = false;     // see AgentStarter
+  bool follows_job = false;     // the command follows a job of the cluster, so TERM must be sent to it to end that job
+  bool only_announces = false;  // the command only publishes `address` and ends; it starts no agents
   // Number of hosts that the job uses, which are the first ones of `hosts`; agents on other hosts end immediately.
   size_t needed = 0;
 };
@@ -88,7 +88,7 @@ class AgentGroup : public Host {
   std::optional<net::Acceptor> acceptor_;  // set while agents are expected
   uint64_t refused_ = 0;                   // number of refused connections so far
   net::OncePerSecond refusals_;            // limits the reports of further refusals
-  std::vector<HostEvent> messages_;        // for the next take()
+  std::vector<HostEvent> messages_;        // messages that the next take() appends to its events
   std::string key_;
   proc::Process command_;
   bool runs_ = false;

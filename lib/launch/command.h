@@ -10,7 +10,7 @@ namespace dtrain::launch {
 
 struct Command {
   std::string role = {};                      // "scheduler", "server", "worker"
-  int rank = 0;                               // within its role
+  int rank = 0;                               // rank of the process within its role
   std::string host = {};                      // shown in the prefix of its output
   std::vector<std::string> arguments = {};    // the first word is the executable
   std::vector<std::string> environment = {};  // "NAME=value", added to the variables of the host's environment

@@ -13,7 +13,7 @@ class ConnectGate {
 
   explicit ConnectGate(size_t at_once = kAtOnce) : room_(at_once) {}
   [[nodiscard]] bool has_room() const { return room_ > 0; }
-  void enter() { room_--; }  // only if there is room
+  void enter() { room_--; }  // must be called only if there is room
   void leave() { room_++; }
 
  private:

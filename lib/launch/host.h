@@ -48,7 +48,7 @@ class Host {
   // HostLost event follows.
   virtual Result<> start(size_t process, const Command& command) = 0;
   virtual void signal(int number) = 0;  // sends the signal to all processes of this host
-  virtual void kill() = 0;              // sends SIGKILL to all of them
+  virtual void kill() = 0;              // sends SIGKILL to all processes of this host
   // Sets the time between TERM and KILL for this host's processes in case the launcher or the host's agent dies.
   virtual void set_stop_time(std::chrono::milliseconds time) = 0;
   // Afterwards only the destructor may be called. Closing several hosts before destroying them lets them end at the

@@ -11,7 +11,7 @@ namespace dtrain::launch {
 namespace {
 
 constexpr const char* kPrograms = ".dtrain";
-constexpr const char* kStateWord = "dtrain-copy";  // precedes each answer
+constexpr const char* kStateWord = "dtrain-copy";  // begins each line with which a host answers
 constexpr int kProgramsKept = 3;
 
 std::string programs_in(const std::string& directory) {

@@ -14,7 +14,7 @@ namespace dtrain::launch {
 struct HostCopy {
   std::vector<std::string> ssh;      // "ssh ... HOST", to which a command for the host is appended
   std::vector<std::string> rsync;    // copies the current directory; see rsync_command()
-  std::string directory;             // DIR
+  std::string directory;             // the DIR of --sync-dst-dir
   std::vector<std::string> exclude;  // patterns of files that are not copied
 };
 

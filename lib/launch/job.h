@@ -21,16 +21,17 @@ namespace dtrain::launch {
 
 struct Limits {
   using Duration = std::chrono::milliseconds;
-  Duration start = std::chrono::seconds(300);  // until the scheduler has reported its address (--start-timeout)
+  Duration start = std::chrono::seconds(300);  // time for the scheduler to report its address (--start-timeout)
   Duration greet = std::chrono::seconds(60);   // time for a host to answer; ssh itself gives up connecting after 10 s
   Duration settle = std::chrono::seconds(15);  // time for the other processes to end after one has failed
   // Like `settle`, if the scheduler has failed: it is longer, because the other processes try to reconnect.
   Duration settle_scheduler = std::chrono::seconds(45);
   Duration wind_down = std::chrono::seconds(30);  // time for the scheduler and the servers to end after the last worker
-  Duration stop = kStopTime;                      // between TERM and KILL of a running job
+  Duration stop = kStopTime;                      // time between TERM and KILL for the processes of a running job
   bool adds_measured = true;  // `stop` is extended by the measured time of three steps and three checkpoints of the job
-  Duration remind = std::chrono::seconds(10);      // between reminders of the processes that a stopped job waits for
-  Duration kill_after = std::chrono::seconds(10);  // between TERM and KILL after a failure, or before the job runs
+  // Time between two reminders of the processes for which a stopped job waits.
+  Duration remind = std::chrono::seconds(10);
+  Duration kill_after = std::chrono::seconds(10);  // time between TERM and KILL after a failure, or before the job runs
 };
 
 struct Job {
@@ -38,7 +39,7 @@ struct Job {
   Command scheduler;  // runs on this host; not used with joins_scheduler
   std::function<std::vector<Command>(const std::string& scheduler_address)> others;
   Limits limits;
-  std::string record_root;  // see job_record.h
+  std::string record_root;  // directory of the records of jobs, for JobRecord (job_record.h)
   // Where to look for the cause; printed before the error of a failed job. May be "".
   std::function<std::string()> log_hint;
   std::string stopped_hint;                     // how to resume the job; printed if it was stopped with code 75

@@ -11,9 +11,10 @@
 namespace dtrain::launch {
 
 struct LocalHostOptions {
-  std::string job;                       // used as a file name; empty: processes are not recorded
-  std::string record_root;               // see job_record.h
-  std::chrono::milliseconds kill_after;  // between TERM and KILL after the launcher has died; see set_stop_time
+  std::string job;          // used as a file name; empty: processes are not recorded
+  std::string record_root;  // directory of the records of jobs, for JobRecord (job_record.h)
+  // Time between TERM and KILL after the launcher has died; set_stop_time() changes it.
+  std::chrono::milliseconds kill_after;
 };
 
 class LocalHost : public Host {
@@ -27,7 +28,8 @@ class LocalHost : public Host {
   void set_stop_time(std::chrono::milliseconds time) override;
   void close() override {}
   void watch(std::vector<pollfd>& watched) const override { children_->watch(watched); }
-  [[nodiscard]] std::optional<Clock::time_point> wakes_at() const override { return std::nullopt; }  // SIGCHLD wakes
+  // No time: when a child ends, SIGCHLD wakes the caller.
+  [[nodiscard]] std::optional<Clock::time_point> wakes_at() const override { return std::nullopt; }
   void take(std::vector<HostEvent>& events) override;
   [[nodiscard]] bool shares_run_dir() const override { return true; }
 

@@ -36,7 +36,7 @@ struct JobSetting {
   std::optional<job::HostAssignment> hosts;  // from the host file: the host (or only its name) and GPUs of each process
   std::string run_dir;                       // exists, or will be created by the processes
   std::string token;                         // empty: a random one is made
-  std::string record_root;                   // see job_record.h
+  std::string record_root;                   // directory of the records of jobs, for JobRecord (job_record.h)
   Variables variables = {};
   bool is_for_people = false;  // the kind of output that this launcher shows (job/process/people.h)
   // Used only with other hosts:

@@ -15,7 +15,7 @@ namespace dtrain::launch {
 struct RemoteHostOptions {
   std::string name;                      // name of the host, for messages
   std::string job;                       // the job's name in the agent's record; used as a file name
-  std::chrono::milliseconds kill_after;  // between TERM and KILL after the connection has broken
+  std::chrono::milliseconds kill_after;  // time between TERM and KILL after the connection has broken
   std::chrono::milliseconds greet;       // time limit for the agent's greeting
   std::string mark;  // a file in the launcher's run directory; if it exists there too, the host shares that directory
   std::string build_id;  // build of this executable

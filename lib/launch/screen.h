@@ -27,7 +27,7 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // See Console.
+  // These functions queue what the functions of Console with the same names show.
   void line(std::string_view text, Fit fit = Fit::kAsIs) { add({Kind::kLine, std::string(text), fit}); }
   void live(const Live& live);
   void finish() { add({Kind::kFinish, ""}); }

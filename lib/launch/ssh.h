@@ -14,11 +14,11 @@ namespace dtrain::launch {
 // One host on which processes are to run.
 struct OtherHost {
   std::string name;                     // as in the host file; used in messages and prefixes
-  std::vector<std::string> ssh = {};    // command that runs a shell there; the shell reads from stdin
-  std::string executable = {};          // path there
-  std::string directory = {};           // working directory there
+  std::vector<std::string> ssh = {};    // command that runs a shell on the host; the shell reads from stdin
+  std::string executable = {};          // path of the executable on the host
+  std::string directory = {};           // working directory on the host
   std::vector<std::string> agent = {};  // variables that dtrain needs to start: "LD_LIBRARY_PATH=..."
-  std::optional<HostCopy> copy = {};    // the files to copy there first
+  std::optional<HostCopy> copy = {};    // the files to copy to the host first
 };
 
 // "ssh ...", without the host. In rsync's form, the host's address follows.

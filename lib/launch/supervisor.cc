@@ -99,8 +99,8 @@ class Supervisor {
   std::vector<std::unique_ptr<Host>> hosts_;  // indexed by Command::host_number; see make_hosts
   std::vector<bool> ready_;                   // indexed by host: there may be events to take
   bool all_ready_ = true;                     // there may be events on all hosts
-  std::deque<Member> members_;  // the scheduler first; a deque, because references to members must remain valid while
-                                // others are added
+  // The scheduler first. A deque, because references to members must remain valid while others are added.
+  std::deque<Member> members_;
   std::vector<std::vector<size_t>> members_on_;  // indexed by Command::host_number
   size_t running_ = 0, workers_running_ = 0;
   ShownLines shown_{job_.is_for_people};

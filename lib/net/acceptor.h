@@ -121,7 +121,7 @@ class AcceptorThread {
   AcceptorThread(const AcceptorThread&) = delete;
   AcceptorThread& operator=(const AcceptorThread&) = delete;
 
-  // See Acceptor::add(). Any thread may call it.
+  // Takes back a connection, as Acceptor::add() does. Any thread may call it.
   void add(std::unique_ptr<Caller> caller);
 
  private:

@@ -38,7 +38,7 @@ struct ProcessState {
 };
 
 struct JobState {
-  double seconds = 0;  // since the job began
+  double seconds = 0;  // time since the job began
   int64_t step = 0, steps = 0;
   int64_t epoch = 0, epochs = 0;  // the current epoch, counted from 1, and their total; 0: not known
   double samples_per_s = 0;

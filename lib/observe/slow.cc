@@ -14,14 +14,14 @@
 namespace dtrain::observe {
 namespace {
 
-constexpr double kRatio = 1.25;     // minimum ratio to the others' median
+constexpr double kRatio = 1.25;     // minimum ratio of a worker's step time to the median of the others
 constexpr double kSeconds = 0.005;  // minimum excess of the step time over the others' median
 constexpr double kStepShare = 0.1;  // minimum excess as a share of the step; a smaller share does not matter to the job
-constexpr double kBusyRatio = 1.5;  // minimum ratio of a server to the others
+constexpr double kBusyRatio = 1.5;  // minimum ratio of a server's busy threads to the median of the others
 constexpr double kBusy = 0.7;       // minimum average number of busy threads of a server
 constexpr double kData = 0.1, kWait = 0.2;  // minimum shares of the time that deserve advice
-constexpr double kUneven = 1.25;            // minimum ratio of the slowest worker to the fastest
-constexpr double kCoresMissing = 0.3;       // more threads do not help if this many threads, on average, have no core
+constexpr double kUneven = 1.25;       // minimum ratio of the step time of the slowest worker to that of the fastest
+constexpr double kCoresMissing = 0.3;  // more threads do not help if this many threads, on average, have no core
 // Minimum time to read and decode an image; images in memory take less, and no flag speeds them up.
 constexpr double kImageMs = 0.01;
 

@@ -23,7 +23,8 @@ struct Reply {
   sync::Step step = 0;   // the step that the worker may begin
   uint64_t applied = 0;  // number of gradients applied to the weights in this reply
   uint32_t exchange = 0;
-  uint64_t number = 0;  // number of the sync::Answer that the reply carries; see Observer::on_take
+  // Number of the sync::Answer that the reply carries; the Answers of all servers are numbered from 0.
+  uint64_t number = 0;
 };
 
 // An action at a point in virtual time.

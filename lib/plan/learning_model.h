@@ -35,7 +35,7 @@ struct LearningData {
 Result<LearningData> learning_data(const std::string& data_dir);
 
 struct LearningSetting {
-  int64_t batch_size = 64;     // per worker and step; the images are drawn with replacement
+  int64_t batch_size = 64;     // number of images in a step of each worker; they are drawn with replacement
   double learning_rate = 0.1;  // learning rate of an update
   double loss = 0;             // the loss that the training should reach
   uint64_t seed = 1;

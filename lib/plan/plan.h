@@ -27,8 +27,8 @@ struct PlannedJob {
   std::string hint = {};                 // advice to the user about the speeds; empty: none
   std::vector<job::WorkerPlace> places;  // indexed by rank
   int64_t records = 0;                   // number of records in the training set
-  int64_t epoch_samples = 0;             // samples per epoch; 0: records
-  int64_t batch_size = 1;                // per worker
+  int64_t epoch_samples = 0;             // samples per epoch; 0: as many as there are records
+  int64_t batch_size = 1;                // samples in a batch of one worker
   int64_t servers = 1;
   int64_t bytes = 0;      // size of a step's gradients
   int64_t staleness = 0;  // SSP's staleness bound
@@ -47,7 +47,7 @@ struct Plan {
   // For example "expected: GSP 2.3 times as fast as BSP an epoch (simulated: 12.3 s instead of 28.1 s)".
   [[nodiscard]] std::string expectation() const;
   [[nodiscard]] std::string text() const;
-  [[nodiscard]] std::string json() const;  // one line
+  [[nodiscard]] std::string json() const;  // the plan as JSON, on one line
   // The predicted duration of an epoch, in seconds, under the first scheme whose name begins with `scheme` ("gsp").
   [[nodiscard]] double epoch_s(std::string_view scheme) const;
 };
@@ -58,7 +58,7 @@ Result<Plan> make_plan(
     const PlannedJob& job, const PlanOptions& options, const ShowLive& show = [](const Live&) {});
 
 struct PlanFiles {
-  std::string groups, sharding;  // paths
+  std::string groups, sharding;  // paths of the groups file and of the file of shares
 };
 // Code::kUsage if a file of another kind exists at one of the paths; it must not be overwritten.
 Result<> check_plan_files(const PlanFiles& files);

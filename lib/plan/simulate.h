@@ -21,7 +21,7 @@ struct SimulateOptions {
   std::string scheme = "all";
   int64_t workers = 0;  // number of workers at the beginning; 0: as many as `speeds` lists, or 4 if it is empty
   int64_t servers = 1;
-  int64_t steps = 100;  // per epoch (see Setting::steps)
+  int64_t steps = 100;  // steps of an epoch, counted as for Setting::steps
   int64_t num_epochs = 1;
   // "MSxCOUNT,..." in order of rank, or the path of a file with such items; empty: 100 ms for each worker
   std::string speeds = {};
@@ -31,15 +31,15 @@ struct SimulateOptions {
   int64_t bytes = 102228128;  // size of a step's gradients; the default is that of ResNet-50
   job::Inject inject = {};
   double leave_percent = 0;
-  std::string join = {};  // "STEP:COUNT,..."
+  std::string join = {};  // workers that join later: "STEP:COUNT,..."
   uint64_t seed = 1;
-  int64_t staleness = 0;                 // for SSP
+  int64_t staleness = 0;                 // for SSP: how many steps a worker may be ahead
   std::string groups_file = {};          // for GSP; empty: the workers with the same speed form a group
   std::vector<sync::Group> groups = {};  // for GSP: the group of each worker; replaces groups_file if not empty
   int64_t backup = 0;  // if not 0: simulate BSP both without backup workers and with this number of them
   // The goal of the learning model (learning_model.h); 0: it is not used.
   double loss = 0;
-  std::string data_dir = {};  // empty: synthetic images
+  std::string data_dir = {};  // directory of the training set for the learning model; empty: synthetic images
   int64_t batch_size = 64;
   double lr = 0.1;  // learning rate for BSP and GSP; ASP and SSP use lr / workers
 };
@@ -62,7 +62,7 @@ struct SimulateResult {
   std::vector<SchemeResult> schemes;
 
   [[nodiscard]] std::string text() const;
-  [[nodiscard]] std::string json() const;  // one line
+  [[nodiscard]] std::string json() const;  // the result as JSON, on one line
   // Lines "scheme,quantity,index,value", where index is the epoch, the staleness or the worker.
   [[nodiscard]] std::string csv() const;
   // False indicates a bug in the protocol: some worker waited forever.

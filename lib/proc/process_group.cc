@@ -15,7 +15,7 @@
 namespace dtrain::proc {
 namespace {
 
-// The exit code that shells use for this; the launcher also receives the errno through a pipe.
+// The exit code that shells use if a program cannot be executed; the launcher also receives the errno through a pipe.
 constexpr int kNotExecutable = 127;
 
 // True if all other ends of the pipe close within the given time.

@@ -35,10 +35,11 @@ std::string failure_of(const std::vector<std::string>& arguments, const Finished
 struct RunAllOptions {
   ChildrenOptions children = {};
   size_t at_once = 16;
-  std::chrono::milliseconds limit{0};  // for all programs together; 0: no limit
+  std::chrono::milliseconds limit{0};  // time limit for all programs together; 0: no limit
   // Called whenever a program has ended; if it returns false, the others are stopped.
   std::function<bool(size_t program, const Finished&)> goes_on = {};
-  std::function<Result<>(size_t program, pid_t)> on_start = {};  // see Children::start
+  // Called with the pid as soon as a program has started; if it fails, the program is killed.
+  std::function<Result<>(size_t program, pid_t)> on_start = {};
   // Called for each line of stdout as soon as it arrives. If it returns true, the line is not kept in Finished.
   std::function<bool(size_t program, const std::string& line)> takes_line = {};
 };
@@ -62,7 +63,7 @@ class Run {
   // Starts a program, which is killed after `limit`. Code::kStartup if it cannot be executed.
   static Result<Run> start(const Program& program, std::chrono::milliseconds limit);
 
-  // See Children::watch.
+  // Appends the descriptors to poll, as Children::watch() does.
   void watch(std::vector<pollfd>& watched) const { children_->watch(watched); }
   [[nodiscard]] std::optional<Clock::time_point> wakes_at() const;
   // Returns the program's output and how it ended, as soon as it has ended; nullopt before that.

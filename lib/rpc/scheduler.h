@@ -27,7 +27,7 @@ struct Joined {
 // What SchedulerOptions::finish_job derives from Joined.
 struct CompleteJob {
   std::string text;
-  std::vector<uint32_t> stop_set_of = {};  // see sync::membership::Ready
+  std::vector<uint32_t> stop_set_of = {};  // the stop set of each worker, as in sync::membership::Ready
   // Group of each worker. Workers of one group make the same steps. Empty: all workers are in one group.
   std::vector<uint32_t> group_of = {};
 };

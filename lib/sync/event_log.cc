@@ -19,8 +19,9 @@
 namespace dtrain::sync {
 namespace {
 
-constexpr size_t kPendingMax = size_t{64} << 10;  // bytes
-constexpr size_t kMembersMax = size_t{1} << 24;   // workers in all machines of an event log: about a gigabyte
+constexpr size_t kPendingMax = size_t{64} << 10;  // number of bytes that are collected before they are written
+// Largest number of workers in all machines of an event log, which then need about a gigabyte of memory.
+constexpr size_t kMembersMax = size_t{1} << 24;
 
 template <class Number>
 bool take_number(std::string_view& text, Number& number) {

@@ -308,7 +308,7 @@ class Machine {
   uint64_t arrivals_ = 0;
   std::optional<Barrier> barrier_;  // the open barrier
   uint64_t barriers_released_ = 0;
-  std::vector<uint32_t> stop_set_of_;        // see Ready
+  std::vector<uint32_t> stop_set_of_;        // the stop set of each worker, as in Ready
   std::map<uint32_t, uint64_t> stop_after_;  // last step of each stop set; filled when all workers have answered Hold
   bool stop_requested_ = false;
   bool preempted_ = false;  // a worker has stopped because of the request

@@ -19,7 +19,7 @@ inline constexpr double kJudgedAfterSeconds = 30;
 struct Value {
   Metric metric;
   double value;
-  std::string label = {};  // see Sample
+  std::string label = {};  // the label's value, as in Sample
   // Whether the value is over a whole epoch; for a metric whose values are otherwise over a window.
   bool of_epoch = false;
 };

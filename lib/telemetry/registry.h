@@ -55,7 +55,7 @@ struct Sample {
   Metric metric = Metric::kEpoch;
   std::string label;             // the label's value, such as "forward"; empty if the metric has no label
   double value = 0;              // value of a counter or gauge; for a histogram, the sum of its values
-  std::vector<uint64_t> counts;  // for a histogram, see Histogram::State
+  std::vector<uint64_t> counts;  // for a histogram: the counts, as in Histogram::State
   bool operator==(const Sample&) const = default;
 };
 using Snapshot = std::vector<Sample>;  // in the order of Metric, then of the labels

@@ -40,10 +40,10 @@ struct TimelineEvent {
     int64_t value = 0;
   };
   const char* name = "";      // must live as long as the program or the timeline
-  const char* category = "";  // static text
+  const char* category = "";  // the kind of work: a text that lives as long as the program
   int64_t begin_ns = 0;       // time on the steady clock
-  int64_t end_ns = 0;         // for a span
-  uint64_t arrow = 0;         // the arrow's id
+  int64_t end_ns = 0;         // the end of a span, on the same clock
+  uint64_t arrow = 0;         // the id of the arrow, for an event of the kind kArrow
   std::array<Argument, 3> arguments = {};
   Kind kind = Kind::kSpan;
   ArrowPoint point = ArrowPoint::kBegin;
@@ -57,7 +57,8 @@ struct TimelineRow {
 // Any thread may call it.
 class Timeline {
  public:
-  static constexpr size_t kEventsMax = 500'000;  // limit for all threads; some 45 MB
+  // Largest number of events of all threads together; they take some 45 MB.
+  static constexpr size_t kEventsMax = 500'000;
   static constexpr size_t kRowsMax = 512;
 
   Timeline();

@@ -40,7 +40,7 @@ struct MergedTrace {
   uint64_t number = 0;  // number of the trace
   size_t files = 0;     // number of merged files
   uint64_t events = 0;
-  // The files that were left out, with the reasons: "trace-worker-1.json: it is cut short".
+  // The files that were left out, with the reasons: "trace-worker-1.json: the file is cut short".
   std::vector<std::string> left_out;
 };
 // Merges the files of the latest trace in the directories into trace.json in the first directory. Leaves out files of

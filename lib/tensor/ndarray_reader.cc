@@ -50,7 +50,7 @@ class Reader {
   Result<std::vector<StoredEntry>> list() {
     DT_TRY(const uint64_t magic, number<uint64_t>());
     if (magic != kNdarrayListMagic) return fail(Code::kData, "this is not an NDArray file, but {}", other_kind(bytes_));
-    DT_TRY_VOID(number<uint64_t>());  // reserved
+    DT_TRY_VOID(number<uint64_t>());  // skips a word that the format reserves
     DT_TRY(const uint64_t count, number<uint64_t>());
     if (count > kArraysMax) {
       return fail(Code::kData, "the file claims to have {} arrays, but at most {} can be read", count, kArraysMax);

@@ -33,8 +33,9 @@ struct InitializerSpec {
   enum class Kind { kXavier, kUniform, kNormal, kConstant, kDiagonal, kOrthogonal, kIdentityTransformation, kBilinear };
   enum class Factor { kAverage, kIn, kOut };
   Kind kind = Kind::kXavier;
-  bool gaussian = false;             // xavier, orthogonal: draw from a normal distribution instead of a uniform one
-  Factor factor = Factor::kAverage;  // xavier
+  bool gaussian = false;  // xavier, orthogonal: draw from a normal distribution instead of a uniform one
+  // Xavier: whether the range follows from the inputs, from the outputs, or from the average of both.
+  Factor factor = Factor::kAverage;
   // xavier: magnitude; uniform and orthogonal: scale; normal: sigma; constant and diagonal: the value
   double magnitude = 3;
 };

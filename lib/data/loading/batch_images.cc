@@ -39,7 +39,8 @@ images::Image image_of_floats(const Batch::Input& images, const Shape& shape, in
   const size_t plane = each / static_cast<size_t>(channels);
   for (size_t i = 0; i < plane; i++) {
     for (int k = 0; k < channels; k++) {
-      const int source = k < 3 && channels >= 3 ? 2 - k : k;  // red, green, blue to blue, green, red
+      // Exchanges red and blue, because the image has its channels in the order blue, green, red.
+      const int source = k < 3 && channels >= 3 ? 2 - k : k;
       const float number = floats[static_cast<size_t>(source) * plane + i];
       image.pixels[i * static_cast<size_t>(channels) + static_cast<size_t>(k)] =
           static_cast<uint8_t>((number - least) * factor);

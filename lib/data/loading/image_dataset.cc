@@ -74,7 +74,8 @@ class ImageDataset : public Dataset {
       const images::StageTimer timer(is_timed ? &scratch.stages.read : nullptr);
       read = source_->read(index, scratch.read, labels);
     }
-    // Remove from the source's time the time for reading the header and, with a cache, for decoding the image.
+    // The source's time includes the time for the header and, with a cache, for decoding the image. They are stages of
+    // their own, so they are subtracted.
     if (is_timed) scratch.stages.read -= scratch.stages.header + scratch.stages.decode;
     return read;
   }

@@ -141,7 +141,7 @@ void Loader::Impl::start(int64_t epoch, int64_t first) {
     if (options_.share_in) options_.share = options_.share_in(epoch);
     make_order();
   }
-  serial_++;  // the batch that peek() returned is no longer the one that next() returns
+  serial_++;  // gives the next batch another number than that of a batch that peek() has returned
   failed_ = false;
   for (int64_t batch = first; batch < first + static_cast<int64_t>(slots_.size()) - 1; batch++) announce(batch);
   ring_.resume(first);

@@ -75,7 +75,8 @@ struct LoaderOptions {
   bool pixels = false;
   FloatAllocator allocate = allocate_floats;  // allocates the memory of the batches
   bool shuffle = true;                        // training: a new order of the share in every epoch, from (seed, epoch)
-  int64_t shuffle_chunk_bytes = 0;            // see EpochOrder::chunk_bytes
+  // size of the chunks in which records are shuffled (epoch_order.h); 0: the whole share is one chunk
+  int64_t shuffle_chunk_bytes = 0;
   uint64_t seed = 0;
   int threads = 1;       // decoder threads
   int threads_max = 0;   // the largest number that set_threads() accepts; 0: `threads`

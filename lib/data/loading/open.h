@@ -20,25 +20,28 @@ struct DataOptions : DataFiles {
   int64_t label_width = 1;  // number of labels of every image
   // The list that gives the labels of the training records (label_list.h); empty: the records' own labels are used.
   std::string label_list;
-  std::vector<float> rgb_mean;  // 3 values (4 with alpha), 0 to 255; default 123.68, 116.779, 103.939; mnist: 0
-  std::vector<float> rgb_std;   // default 1
-  std::string mean_img;         // mean image file; a name without a directory is in data_dir
-  std::optional<float> scale;   // default 1; mnist: 1/255
-  bool mirror = false;          // whether images are mirrored, in training and validation
-  images::Distortion training;  // for the training set; validation uses only its interpolation
-  int val_resize = 0;           // for validation images; see images::Distortion::resize
-  int threads = 1;              // threads that compute the mean image
-  KnownOffsets known = {};      // offsets of record files without an index
+  // Mean of each channel: 3 values (4 with alpha) from 0 to 255; empty: 123.68, 116.779, 103.939, or 0 for mnist.
+  std::vector<float> rgb_mean;
+  std::vector<float> rgb_std;  // standard deviation of each channel, by which pixels are divided; empty: 1
+  std::string mean_img;        // mean image file; a name without a directory is in data_dir
+  std::optional<float> scale;  // factor by which pixels are multiplied; if it is not set: 1, or 1/255 for mnist
+  bool mirror = false;         // whether images are mirrored, in training and validation
+  // the random changes to training images; of these, validation uses only the interpolation
+  images::Distortion training;
+  int val_resize = 0;       // how validation images are resized before the crop, as in images::Distortion::resize
+  int threads = 1;          // threads that compute the mean image
+  KnownOffsets known = {};  // offsets of record files without an index
 };
 
 struct DataSets {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;  // nullptr: none was named
-  int64_t classes = 0;                        // 0: unknown
-  std::vector<std::string> class_names = {};  // indexed by label; only for class directories
+  int64_t classes = 0;                        // number of classes; 0: unknown
+  // names of the classes, indexed by label; empty unless the data are class directories
+  std::vector<std::string> class_names = {};
   std::string found = {};                 // "training: 1,500 images in 5 classes (...); validation: 300; left out: ..."
   std::string found_for_validation = {};  // "300 images in 5 classes (...); left out: ..."
-  std::vector<std::string> warnings = {};  // about how the files were understood
+  std::vector<std::string> warnings = {};  // warnings about how the files were understood, for the log
 };
 
 // The record files of both sets, first those of the training set, each file once. Empty if the sets are idx files.

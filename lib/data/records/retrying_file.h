@@ -36,7 +36,8 @@ class RetryingFile {
  public:
   static constexpr int kTriesMax = 6;
 
-  // Code::kNotFound; kUsage if it is not a regular file; kDevice as above; kData if it cannot be opened.
+  // Code::kNotFound; kUsage if it is not a regular file; kDevice if a fault remains after all tries; kData if it cannot
+  // be opened.
   static Result<std::unique_ptr<RetryingFile>> open(std::string path, const Log& log,
                                                     FileCalls calls = FileCalls::of_system());
 

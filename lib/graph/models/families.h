@@ -14,7 +14,7 @@ BuildModel lenet_stn;                         // from MXNet 1.x
 BuildModel three_convolutions;                // from MXNet-G
 BuildModel inception_bn_28_small_of_mxnet_g;  // from MXNet-G, with generated names
 BuildModel inception_bn_28_small_of_v07;      // from MXNet 0.7, with generated names
-BuildModel inception_bn;                      // from MXNet 1.x; up to height 28, the small form
+BuildModel inception_bn;                      // from MXNet 1.x; the small form for images of at most 28 rows
 BuildModel inception_bn_of_mxnet_g;
 BuildModel inception_bn_of_v07;
 BuildModel inception_bn_full_of_mxnet_g;  // from MXNet-G; with more filters, for 21841 classes
@@ -32,11 +32,11 @@ BuildModel googlenet;  // from MXNet 1.x
 BuildModel googlenet_of_v07;
 BuildModel resnet_28_small;       // from MXNet-G; depth 6n+2, by default 56
 BuildModel resnet_zscore;         // from MXNet 0.7
-BuildModel resnet_v2;             // from MXNet 1.x; default depth 110 up to height 28, else 50
+BuildModel resnet_v2;             // from MXNet 1.x; default depth 110 for images of at most 28 rows, otherwise 50
 BuildModel resnet_v2_of_mxnet_g;  // from MXNet-G; default depth 50; its form depends on the data set
 BuildModel resnet_v1;             // from MXNet 1.x; the same depths as resnet_v2
 BuildModel resnet_v1_5;           // like resnet_v1, but another convolution has the stride
-BuildModel resnext;               // from MXNet 1.x; up to height 32, three stages
+BuildModel resnext;               // from MXNet 1.x; three stages for images of at most 32 rows
 BuildModel cross;                 // from MXNet-G; depth by default 56
 
 }  // namespace dtrain::graph

@@ -145,7 +145,8 @@ class Residual {
   Builder& b_;
   const ModelOptions& options_;
   const Plan& plan_;
-  std::string_view projection_stated_;  // see Builder::state
+  // Attributes that the nodes of projections state in symbol files (Builder::state).
+  std::string_view projection_stated_;
 };
 
 // The differences between MXNet 1.x and MXNet-G in v2.

@@ -79,7 +79,7 @@ ColorChange draw_color_change(const ColorDistortion& distortion, RandomStream& r
 
 struct AffineDraw {
   float shear = 0;
-  int angle = 0;  // degrees
+  int angle = 0;  // angle of the rotation, in degrees
   float scale = 1, ratio = 1;
 };
 // The affine map of an image of size `from`. The destination has the scaled size, within the bounds of `distortion`,

@@ -26,9 +26,9 @@ namespace dtrain::job {
 
 // Servers and the scheme. Like all members of JobFlags, these are part of the JobSpec and so equal in all processes.
 struct SchemeFlags {
-  std::string kv_store;  // canonical name
+  std::string kv_store;  // name of the store; never one of its aliases
   Placement placement = Placement::kBalanced;
-  int64_t bigarray_bound = 1000000;  // elements
+  int64_t bigarray_bound = 1000000;  // arrays of at least this many elements are divided among all servers
   UpdateOn update_on = UpdateOn::kAuto;
   int64_t reduce_threads = 4;
   bool deterministic = false;
@@ -67,10 +67,11 @@ struct AugmentFlags {
   int64_t label_width = 1;   // number of labels per record
   int64_t num_examples = 0;  // 0: all records in the files
   bool shuffle = true;
-  int64_t shuffle_chunk = 0;     // MiB of consecutive records that are shuffled together; 0: the whole share
-  std::vector<double> rgb_mean;  // per channel; empty: taken from the data set
-  std::vector<double> rgb_std;   // per channel; empty: 1
-  std::optional<double> scale;   // nullopt: taken from the data set
+  int64_t shuffle_chunk = 0;  // MiB of consecutive records that are shuffled together; 0: the whole share
+  // Mean of each channel, which is subtracted from the pixels; empty: taken from the data set.
+  std::vector<double> rgb_mean;
+  std::vector<double> rgb_std;  // standard deviation of each channel, by which pixels are divided; empty: 1
+  std::optional<double> scale;  // factor by which pixels are multiplied; nullopt: taken from the data set
   bool random_crop = false, random_mirror = false, mirror = false;
   int64_t pad_size = 0, fill_value = 127;
   // Named as MXNet's parameters for the same augmentations.
@@ -92,7 +93,7 @@ struct AugmentFlags {
   // Flags that set several others. resolve() expands them into the members above.
   int64_t aug_level = 0;  // 0: off
   bool imagenet_augmentation = false;
-  bool benchmark = false;   // synthetic data
+  bool benchmark = false;   // train on synthetic data
   int64_t num_batches = 0;  // synthetic batches per worker and epoch; 0: a default
 };
 
@@ -124,14 +125,14 @@ struct JobFlags {
   int64_t num_servers = 0;  // 0: the store has no servers
   SchemeFlags scheme;
   std::string dtype = "float32";
-  std::string loss_scale = "auto";  // resolved: "dynamic", "none" or a number
+  std::string loss_scale = "auto";  // once the flags are resolved: "dynamic", "none" or a number
   NetworkFlags network;
   AugmentFlags augment;
-  int64_t batch_size = 128;  // per worker
+  int64_t batch_size = 128;  // samples in a batch of one worker
   int64_t num_epochs = 100;
   OptimizerFlags optimizer;
   std::vector<int64_t> top_k;     // metrics are summed over the workers, so all workers need the same ones
-  std::vector<std::string> loss;  // "ce", "nll"
+  std::vector<std::string> loss;  // losses to report in addition: "ce", "nll"
   std::optional<uint64_t> seed;   // nullopt: drawn by the scheduler
   // All workers validate after every N steps within an epoch, where N is this number. 0: only at the end of the epoch.
   int64_t eval_batches_interval = 0;
@@ -172,13 +173,13 @@ struct LaunchFlags {
   std::string sync_dst_dir;  // empty: nothing is copied
   std::vector<std::string> exclude;
   std::string run_dir;     // empty: default_run_dir
-  bool overwrite = false;  // remove the run that run_dir holds
+  bool overwrite = false;  // delete the run that run_dir holds, and start a new one
   std::string cache_dir;   // caches facts about this host's devices; empty: no cache
   int64_t verbose = 0;
-  int64_t threads = 0;        // compute threads of this process; 0: its share of the host's cores
-  bool has_launcher = false;  // kLauncherVariable (scheduler_lines.h) is set: a launcher reads what the scheduler
-                              // prints
-  int64_t host_roles = 0;     // DTRAIN_HOST_ROLES: number of servers and workers on this host; 0: not set
+  int64_t threads = 0;  // compute threads of this process; 0: its share of the host's cores
+  // A launcher reads what the scheduler prints, because it has set kLauncherVariable (scheduler_lines.h).
+  bool has_launcher = false;
+  int64_t host_roles = 0;  // DTRAIN_HOST_ROLES: number of servers and workers on this host; 0: not set
   std::chrono::milliseconds stop_timeout{
       0};  // grace period of a launcher between TERM and KILL; 0: derived from the job's steps and checkpoints
 };
@@ -218,7 +219,7 @@ struct DeviceFlags {
 struct DataFlags {
   std::string data_dir, data_train, data_val, data_train_idx, data_val_idx;  // empty: the data set's files in data_dir
   std::string path_imglist;        // file of labels by record id; empty: use the labels in the records
-  int64_t data_threads = 0;        // 0: a share of LaunchFlags::threads
+  int64_t data_threads = 0;        // number of decode threads; 0: a part of LaunchFlags::threads
   bool data_threads_auto = false;  // the number is chosen while the run trains
   int64_t prefetch_buffer = 4;
   std::string mean_img;  // empty: none
@@ -232,7 +233,7 @@ struct LoopFlags {
   // the value of --load-epoch if --pretrained-model is given; set by resolve()
   std::optional<int64_t> pretrained_epoch;
   std::string resume;                       // "auto", a run directory, or empty
-  int64_t save_period = 1;                  // epochs; 0: never
+  int64_t save_period = 1;                  // epochs between two checkpoints; 0: no checkpoints
   std::chrono::milliseconds save_every{0};  // 0: off
   bool save_optimizer_states = true;
   int64_t keep = 3;     // checkpoints of epochs to keep; 0: all

@@ -56,7 +56,7 @@ Binding<Options> image_shape(Binding<Options> binding) {
 inline constexpr double kProcessesMax = 65536;  // per role; ranks have 32 bits, but the scheduler keeps state for each
 inline constexpr double kThreadsMax = 1024;
 inline constexpr double kEpochsMax = 1e9, kStepsMax = 1e9;
-inline constexpr double kExamplesMax = 1e12;  // records
+inline constexpr double kExamplesMax = 1e12;  // largest number of records
 inline constexpr double kBatchMax = 1 << 20, kClassesMax = 1e7, kLabelWidthMax = 1000, kLayersMax = 10000;
 inline constexpr double kEdgeMax = 16384;      // edge of the images that a network takes, in pixels
 inline constexpr double kImageEdgeMax = 8192;  // edge of the images that augmentation makes, in pixels

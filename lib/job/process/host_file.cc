@@ -192,7 +192,7 @@ HostKey host_of(const HostLine& line) {
 
 struct Shared {
   std::vector<int64_t> gpus;    // the GPUs of all lines of the host, without repetitions
-  std::vector<size_t> workers;  // ranks
+  std::vector<size_t> workers;  // ranks of the host's workers
 };
 
 Result<> divide_gpus(const HostFile& file, const std::vector<size_t>& line_of, std::vector<ProcessSlot>& workers) {

@@ -87,7 +87,7 @@ std::string data_wait_text(double share, DataStage stage) {
 
 // For example "  waiting: data 2 %, network 10 %"; empty if no worker waits.
 std::string waiting_text(const Progress& progress) {
-  constexpr double kShown = 0.005;  // less is 0 %
+  constexpr double kShown = 0.005;  // smaller shares would be shown as 0 %
   if (progress.samples_per_s <= 0 || std::max(progress.wait_data, progress.wait_network) < kShown) return "";
   return fmt::format("  waiting: {}, network {:.0f} %", data_wait_text(progress.wait_data, progress.data_stage),
                      100 * progress.wait_network);

@@ -35,9 +35,9 @@ struct Progress {
   std::vector<WorkerProgress> workers = {};  // the slowest workers, in order of rank
 };
 
-// The line above, without a newline.
+// The line `live ...`, without a newline.
 std::string host_line(const Progress& progress);
-// Nullopt if `line` is not such a line. Unknown keys are skipped, because a newer scheduler may print more.
+// Nullopt if `line` is not a line `live ...`. Unknown keys are skipped, because a newer scheduler may print more.
 std::optional<Progress> parse_progress(std::string_view line);
 // Removes from the last report of a run what makes no sense after its end: the time left, and the progress of a
 // validation.

@@ -18,9 +18,9 @@ struct WorkerProgress {
   double samples_per_s = 0;    // rate of this worker
   double wait_data_share = 0;  // fraction of the time since the last report
   double wait_network_share = 0;
-  DataStage data_stage = DataStage::kNone;  // the stage that limits the worker; kNone: data does not limit it, or the
-                                            // stage is not known
-  double checkpoint_s = 0;                  // the longest time that this worker has taken to write a checkpoint
+  // The stage that limits the worker; kNone: data does not limit it, or the stage is not known.
+  DataStage data_stage = DataStage::kNone;
+  double checkpoint_s = 0;  // the longest time that this worker has taken to write a checkpoint
   // Completed fraction of the current validation, 0 to 1; nullopt: the worker trains.
   std::optional<double> validated = {};
   std::optional<Quality> training = {};    // means over this worker's part of the epoch so far

@@ -69,7 +69,7 @@ std::string_view data_set_of_network(std::string_view network, int64_t num_layer
   if (network == "mlp" || network.starts_with("lenet")) return "mnist";
   if (network == "3conv" || network == "small" || network.find("-28-small") != network.npos) return "cifar10";
   for (const std::string_view family : {"cross", "dfnmr", "resnet-zscore"}) {
-    if (network.starts_with(family)) return "cifar10";  // the same for all depths and versions
+    if (network.starts_with(family)) return "cifar10";  // all depths and versions of the family are for CIFAR
   }
   const int64_t depth = num_layers > 0 ? num_layers : depth_in_name(network);
   const bool residual = network.starts_with("resnet") || network.starts_with("resnext");

@@ -16,9 +16,9 @@ namespace {
 // A word of the file, which names a worker.
 struct Word {
   std::string_view text;
-  std::string_view host;         // without brackets; empty: `number` is the rank
-  std::optional<size_t> number;  // the rank, or the index among the host's workers; nullopt: the host's first worker
-                                 // that is in no group yet
+  std::string_view host;  // without brackets; empty: `number` is the rank
+  // The rank, or the index among the host's workers; nullopt: the first worker of the host that is in no group yet.
+  std::optional<size_t> number;
 };
 
 Result<size_t> parse_number(std::string_view text) {

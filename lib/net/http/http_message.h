@@ -44,9 +44,9 @@ struct HttpRefusal {
 // Parses the head of one request from bytes as they arrive. Stores at most kHeadBytesMax bytes, whatever they are.
 class HttpRequestReader {
  public:
-  static constexpr size_t kHeadBytesMax = 32 << 10;   // more: status 431
-  static constexpr size_t kTargetBytesMax = 8 << 10;  // more: status 414
-  static constexpr size_t kHeadersMax = 100;          // more: status 431
+  static constexpr size_t kHeadBytesMax = 32 << 10;   // a longer head is refused with status 431
+  static constexpr size_t kTargetBytesMax = 8 << 10;  // a longer target is refused with status 414
+  static constexpr size_t kHeadersMax = 100;          // a request with more headers is refused with status 431
   enum class State {
     kIncomplete,
     kComplete,  // request() is the request

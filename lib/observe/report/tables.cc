@@ -19,7 +19,7 @@ using nlohmann::json;
 
 struct Row {
   std::string name;
-  std::vector<std::string> cells;  // HTML, one for each run
+  std::vector<std::string> cells;  // the cells of the row as HTML, one for each run
 };
 
 std::string table_of(std::string_view caption, std::span<const Run> runs, const std::vector<Row>& rows) {

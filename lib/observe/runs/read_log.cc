@@ -10,8 +10,8 @@
 namespace dtrain::observe {
 namespace {
 
-constexpr size_t kLogCurvesMax = 4000, kEpochsMax = 100'000, kMessagesMax = 100;  // limits, because a log is not
-                                                                                  // trusted
+// Limits, because the contents of a log are not trusted.
+constexpr size_t kLogCurvesMax = 4000, kEpochsMax = 100'000, kMessagesMax = 100;
 constexpr int64_t kLogRanksMax = 65536;
 constexpr size_t kMetricBytesMax = 100;
 

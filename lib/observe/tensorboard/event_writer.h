@@ -20,7 +20,7 @@ struct EventWriterOptions {
   std::string host;
   int64_t pid = 0;
   Log log;
-  EventFile::Fault fault = nullptr;  // see EventFile
+  EventFile::Fault fault = nullptr;  // for tests: as in EventFile, called before each system call that can fail
 };
 
 // Thread-safe.

@@ -44,7 +44,7 @@ struct JobEnd {
   int exit_code = 0;
   std::string error;                               // the first error; empty: none
   std::map<std::string, uint64_t> peak_rss_bytes;  // indexed by process name, such as "worker 0"
-  std::vector<std::string> findings = {};          // JSON objects
+  std::vector<std::string> findings = {};          // the scheduler's findings, as JSON objects
 };
 Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, const JobEnd& end);
 
