@@ -20,7 +20,7 @@ struct SubCommand {
   std::vector<std::string> words;
   Result<int> (*run)(const Call&);
   bool computes = false;  // the sub-command may train or run inference in this process
-  std::string help = {};  // empty for an internal command
+  std::string help = {};  // one line for --help; empty for an internal command
 };
 
 const std::vector<SubCommand>& grammar() {

@@ -52,7 +52,7 @@ class AtomicFile {
 
   std::string path_;
   std::string temporary_;
-  bool is_named_ = false;  // the temporary name exists
+  bool is_named_ = false;  // whether the file has its temporary name already
   Fault fault_;
   int fd_ = -1;
 };

@@ -11,7 +11,7 @@ namespace dtrain {
 // smallest one.
 struct GroupLimits {
   double cores = 0;         // seconds of processor time per second; 0: no limit
-  double memory_bytes = 0;  // 0: no limit
+  double memory_bytes = 0;  // limit on the memory; 0: no limit
   // Memory used by the group that has the memory limit, without the file cache that it can give back.
   double memory_used_bytes = 0;
 };

@@ -26,7 +26,7 @@
 namespace dtrain {
 namespace {
 
-constexpr std::string_view kAfterNode = "] ";  // in "Node[0] text"
+constexpr std::string_view kAfterNode = "] ";  // what follows the node in a line "Node[0] TEXT"
 
 // Writes to stderr and keeps the live line below all other lines.
 class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
@@ -50,7 +50,7 @@ class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
     if (shown_ != nullptr) return to_people(message);
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    console_.line({line.data(), line.size() - 1});  // without the newline
+    console_.line({line.data(), line.size() - 1});  // passes the line on without its newline
   }
   void to_people(const spdlog::details::log_msg& message) DT_REQUIRES(mutex_) {
     const std::string_view line(message.payload.data(), message.payload.size());

@@ -16,7 +16,7 @@ namespace dtrain {
 struct Work {
   std::string name;
   std::string unit;   // unit of the count: "images"; empty: bytes, which are shown in MB
-  int64_t total = 0;  // 0: not known
+  int64_t total = 0;  // amount of the whole work, in this unit; 0: not known
 };
 
 // The progress if `done` of the work is done, `done_before` of it by an earlier run, and `seconds` have passed since

@@ -60,7 +60,7 @@ void ThreadPool::take_items(const std::function<void(int64_t)>& work) {
     try {
       const MutexUnlock unlocked(mutex_);
       work(item);
-    } catch (...) {  // parallel_for rethrows it
+    } catch (...) {  // parallel_for throws this exception again
       thrown = std::current_exception();
     }
     if (thrown_ == nullptr) thrown_ = std::move(thrown);

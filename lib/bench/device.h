@@ -21,7 +21,7 @@ using exec::cpu::Peak;
 using exec::cpu::ProfileLine;
 
 inline constexpr uint64_t kBenchSeed = 1;  // seed of the weights and the data
-kvstore::UpdateRule bench_rule();          // SGD with momentum
+kvstore::UpdateRule bench_rule();          // the rule by which the weights are updated: SGD with momentum
 
 // Used by one thread.
 class BenchDevice {

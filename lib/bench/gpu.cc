@@ -24,7 +24,7 @@ constexpr double kNsPerS = 1e9;
 // The spans with one name.
 struct Calls {
   std::vector<double> seconds;  // in chronological order
-  double bytes = 0;             // sum over all spans
+  double bytes = 0;             // bytes that are read and written in all spans together
 };
 
 // The calls that the GPU has executed, indexed by name: the operators of the network and, in training, the update.

@@ -36,7 +36,7 @@ struct BenchInputResult {
 
   [[nodiscard]] const char* form() const;  // "pixels" or "floats"
   [[nodiscard]] std::string json() const;  // the result as JSON, on one line
-  [[nodiscard]] std::string text() const;  // human-readable
+  [[nodiscard]] std::string text() const;  // the result as text for people
 };
 
 // Takes batches from a loader, one epoch after another. The loader must outlive this object.

@@ -56,7 +56,7 @@ struct BenchKvResult {
   [[nodiscard]] bool within_bound() const { return error <= 1e-4; }
 
  private:
-  [[nodiscard]] double speed(double seconds) const;  // GB/s
+  [[nodiscard]] double speed(double seconds) const;  // the speed in GB/s of an exchange that takes this time
 };
 
 // Runs the benchmark. `line` is called with each progress line: "iter 3, 0.051230 sec, 2.000000 GB/sec per gpu, error

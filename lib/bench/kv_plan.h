@@ -25,8 +25,8 @@ struct KvPlan {
   int shard_threads = 0;
 
   [[nodiscard]] size_t small_bucket() const { return bucket_begin.size() - 1; }
-  [[nodiscard]] size_t arrays() const { return names.size() - 1; }  // without the small key
-  [[nodiscard]] uint64_t bytes() const;                             // without the small key
+  [[nodiscard]] size_t arrays() const { return names.size() - 1; }  // number of arrays, without the small key
+  [[nodiscard]] uint64_t bytes() const;                             // bytes of all arrays, without the small key
 };
 
 // Code::kUsage: there is no such network or file, or a line of the file is invalid.

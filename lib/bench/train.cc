@@ -167,9 +167,9 @@ class TrainBench {
   graph::Graph graph_;
   exec::Options compiled_;
   std::unique_ptr<BenchDevice> device_;
-  exec::Executor* executor_ = nullptr;  // owned by the device
+  exec::Executor* executor_ = nullptr;  // the device owns the executor
   Waits waits_;
-  std::unique_ptr<kvstore::Store> store_;  // only for training
+  std::unique_ptr<kvstore::Store> store_;  // null if inference is measured
   Data data_;
   uint64_t step_ = 0;
   std::vector<double> seconds_;

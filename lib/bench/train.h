@@ -32,7 +32,7 @@ struct BenchTrainOptions {
   bool winograd = true;
   // Only for training on the CPU: also measure the sums of exec/cpu/bound.h, alternating with the batches.
   bool bound = false;
-  bool profile = false;  // fill BenchTrainResult::profile
+  bool profile = false;  // whether to measure the steps of a batch one by one (BenchTrainResult::profile)
 };
 
 // How the time of a batch is divided among the steps, and how close each step is to the device's peak performance.
@@ -74,7 +74,7 @@ struct BenchTrainResult {
   std::optional<Profile> profile;
 
   [[nodiscard]] std::string json() const;  // the result as JSON, on one line
-  [[nodiscard]] std::string text() const;  // human-readable
+  [[nodiscard]] std::string text() const;  // the result as text for people
 };
 
 // A training step consists of a forward pass, a backward pass, and an SGD update with momentum. Code::kUsage if the

@@ -32,7 +32,7 @@ struct BatchRequest {
   std::chrono::seconds time_limit{0};     // 0: the system's default
   std::chrono::seconds stop_time{0};      // how long before the time limit the job is told to stop
   std::vector<std::string> options = {};  // the user's own options for the system's command
-  std::string directory = {};             // where the launcher starts, absolute
+  std::string directory = {};             // absolute path of the directory in which the launcher starts
   std::string network = {};      // the network's name without a path, which is also in the names of checkpoints
   std::string run_dir = {};      // absolute; empty: the job creates one whose name ends in the job's number
   std::string checkpoints = {};  // absolute prefix of the checkpoints; empty: they are in the run directory
@@ -44,7 +44,7 @@ struct BatchRequest {
 // The command as the user typed it.
 struct UserCommand {
   std::string executable;              // absolute path
-  std::vector<std::string> arguments;  // without program name and subcommand
+  std::vector<std::string> arguments;  // the arguments without the program's name and the sub-command
   const job::Flags& flags;             // parsed from `arguments`, with --resume resolved
   job::Environment environment = {};
   std::string directory;  // the current directory

@@ -18,7 +18,7 @@ struct NodeScript {
   std::string number;                 // number of this node, from 0, in shell syntax: "$JOB_COMPLETION_INDEX"
   std::string scheduler;              // name of node 0
   std::string directory = {};         // working directory of the processes; empty: the script's own
-  std::string run_dir = {};           // in shell syntax
+  std::string run_dir = {};           // the run directory, in shell syntax
   std::vector<std::string> command;   // the executable and the flags of every process
   std::vector<std::string> own = {};  // further arguments of every process, in shell syntax
   std::vector<std::string> exports = {}, server_exports = {}, worker_exports = {};  // "NAME=value"

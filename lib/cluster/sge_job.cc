@@ -41,7 +41,7 @@ class SgeBatch : public BatchSystem {
 
 Result<std::string> SgeBatch::job_of(const Words& lines) const {
   for (const std::string& line : lines) {
-    const std::string number = line.substr(0, line.find('.'));  // for an array: "12.1-3:1"
+    const std::string number = line.substr(0, line.find('.'));  // for an array of tasks, qsub prints "12.1-3:1"
     if (!number.empty() && number.find_first_not_of("0123456789") == std::string::npos) return number;
   }
   return fail(Code::kStartup, "qsub printed '{}' instead of a job number", proc::first_words(lines));

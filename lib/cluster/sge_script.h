@@ -11,8 +11,8 @@ namespace dtrain::cluster {
 
 struct SgeJob {
   BatchRequest request;
-  std::string parallel_environment = {};  // empty: an array of tasks
-  int64_t processes = 0;                  // servers and workers
+  std::string parallel_environment = {};  // name of the parallel environment; empty: the job is an array of tasks
+  int64_t processes = 0;                  // number of servers and workers together
   std::string output_dir = {};  // directory for the job's output; if it does not exist, Grid Engine starts no task
 };
 

@@ -12,7 +12,7 @@ namespace dtrain::cluster {
 // The part of `scontrol --oneliner show job` about a job that is used here.
 struct SlurmJob {
   std::string state = {};   // "PENDING", "RUNNING", "CANCELLED"
-  std::string reason = {};  // "Resources"; "None"
+  std::string reason = {};  // why the job waits: "Resources", or "None"
   std::string partition = {};
   std::string nodes = {};  // "node[1-3]"; empty before the job runs
   std::string start = {};  // "2026-11-25T01:32:42"; if the job is waiting, the expected time; empty: unknown
@@ -28,7 +28,7 @@ std::string asked_of(const BatchRequest& request);
 
 struct SlurmFiles {
   std::string script;   // path of the script to submit
-  std::string run_dir;  // absolute; contains the files below
+  std::string run_dir;  // absolute path of the run directory, which contains the script and the state of the job
 };
 // The pattern for the name of the job's output file, which is passed to sbatch_script.
 std::string output_pattern(const std::string& run_dir);

@@ -74,8 +74,8 @@ class GlooGroup final : public Collective {
   const uint32_t size_;
   std::unique_ptr<Links> links_;
   uint64_t operations_ = 0;
-  size_t segment_ = 0;      // elements per segment
-  Buffer<float> received_;  // kDepth segments per rank
+  size_t segment_ = 0;      // number of elements in a segment
+  Buffer<float> received_;  // memory for received segments: kDepth of them for each rank
   // In a reduce to another rank: the sum of this rank's own part, because the caller's array must not change.
   Buffer<float> sum_;
   std::vector<const float*> inputs_;  // indexed by rank

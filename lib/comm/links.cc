@@ -73,7 +73,7 @@ class GlooLinks final : public Links {
   const uint32_t rank_;
   const uint32_t size_;
   double wait_limit_s_ = 0;
-  Milliseconds wait_limit_{};  // wait_limit_s_ in milliseconds
+  Milliseconds wait_limit_{};  // limit for the wait for a message
   Secret secret_ = {};
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;

@@ -23,7 +23,7 @@ class Links {
   // Identifies the messages of one operation. Ranks that use different channels do not receive each other's messages.
   // Within a channel, the messages from one rank to another are received in the order in which they were sent.
   struct Channel {
-    std::string_view operation;  // for errors
+    std::string_view operation;  // name of the operation, for errors
     uint64_t number = 0;         // at least kFirstChannel; must not be used twice
   };
   static constexpr uint64_t kFirstChannel = 2;

@@ -17,7 +17,7 @@ namespace dtrain::dataset {
 struct PublishedFile {
   std::string name;
   net::DigestKind kind = net::DigestKind::kMd5;
-  std::string digest;  // hexadecimal
+  std::string digest;  // the checksum of the file, in hexadecimal
   // `digest` is that of the decompressed content, because the same content can be compressed to many different gzip
   // files
   bool of_content = false;
@@ -39,7 +39,7 @@ struct DataGetOptions {
   int resize = 480;    // imagenet: the shorter edge of the training images
   int val_resize = 256;
   int quality = 95;
-  int threads = 0;   // 0: one thread
+  int threads = 0;   // number of threads that encode images; 0: one thread
   int attempts = 5;  // number of tries for a download
   std::chrono::milliseconds first_pause{1000};
   const std::atomic<bool>* stop = nullptr;

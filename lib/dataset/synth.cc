@@ -27,7 +27,7 @@ constexpr double kJitter = 0.25;
 
 struct Grating {
   double wave_x, wave_y, phase;
-  double contrast[3], base[3];  // one for each channel
+  double contrast[3], base[3];  // one value for each channel
 };
 
 Grating draw_grating(int64_t label, int64_t classes, RandomStream& random) {

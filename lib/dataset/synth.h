@@ -13,7 +13,7 @@ namespace dtrain::dataset {
 
 struct SynthOptions {
   std::string out;       // the directory to write to: train.rec, test.rec and their indexes
-  int64_t classes = 10;  // 2 to 70
+  int64_t classes = 10;  // number of classes, 2 to 70
   int64_t count = 2000;  // number of training images; the test set has a quarter as many
   int size = 32;         // width and height in pixels, 16 to 512
   uint64_t seed = 0;

@@ -57,7 +57,8 @@ std::string remedy_for_blocked(const std::string& error) {
 // If several hosts fail to connect to the same host, or one host fails to connect to several others, with the same
 // error, a single finding names this host; there is no finding for each pair.
 std::vector<Finding> findings_of(const std::vector<Blocked>& blocked) {
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> to, from;  // indexed by host and error
+  // The other ends of failed connections, indexed by host and error.
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> to, from;
   for (const Blocked& one : blocked) {
     to[{one.to, one.error}].push_back(one.from);
     from[{one.from, one.error}].push_back(one.to);

@@ -15,7 +15,7 @@ namespace dtrain::doctor {
 struct ResolvedName {
   std::string name;
   std::vector<std::string> addresses = {};
-  std::string error = {};  // empty: the name was resolved
+  std::string error = {};  // why the name could not be resolved; empty: it was
 };
 
 // A file that the job's flags name. For a small file, such as an index, the checksum covers the whole content; for a
@@ -58,7 +58,7 @@ struct MemoryNeeds {
 };
 
 struct Speeds {
-  double disk_write = 0, disk_read = 0;  // bytes/s; 0: not measured
+  double disk_write = 0, disk_read = 0;  // speed of the disk in bytes/s; 0: not measured
   double decode = 0;                     // images/s that one worker decodes
   std::string disk_error = {}, decode_error = {};
 };
@@ -67,7 +67,7 @@ struct Facts {
   std::string build_id, host_name;
   Processor processor;
   int64_t open_files = 0;                     // the limit on open files for processes of dtrain
-  int64_t shm_bytes = 0, shm_free_bytes = 0;  // 0: there is no /dev/shm
+  int64_t shm_bytes = 0, shm_free_bytes = 0;  // size of /dev/shm and the free part of it; 0: there is no /dev/shm
   double memory_bytes = 0, memory_free_bytes = 0;
   std::vector<ResolvedName> names = {};
   std::string address = {}, address_error = {};  // the address at which other hosts can reach this host

@@ -143,7 +143,7 @@ struct LocalResponseNorm {
 // element's position in [c, h, w] (exec/dropout.h). Source: Srivastava et al. 2014.
 struct Dropout {
   static constexpr OpNames kNames{"Dropout"};
-  double rate = 0.5;  // 0 <= rate < 1
+  double rate = 0.5;  // fraction of the elements that are dropped: at least 0 and below 1
 };
 
 // Samples a map x [n, c, h, w] at places that are given by an affine transformation t [n, 6], row-major 2 x 3:
@@ -237,7 +237,7 @@ class Graph {
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_.at(id); }
   [[nodiscard]] std::vector<NodeId> heads() const;
-  [[nodiscard]] NodeId output() const { return heads().front(); }  // a SoftmaxOutput
+  [[nodiscard]] NodeId output() const { return heads().front(); }  // the node of the first result, a SoftmaxOutput
   [[nodiscard]] const std::vector<Variable>& variables() const { return variables_; }
   // The variables with this role, in ascending order.
   [[nodiscard]] std::vector<VariableId> variables(Variable::Role role) const;

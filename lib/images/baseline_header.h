@@ -16,12 +16,12 @@ namespace dtrain::images {
 struct BaselineHeader {
   static constexpr size_t kTables = 4;
   struct Component {
-    int h = 1, v = 1;                 // sampling factors
+    int h = 1, v = 1;                 // horizontal and vertical sampling factor
     const uint16_t* steps = nullptr;  // [64]: quantization steps, row by row
-    size_t dc = 0, ac = 0;            // indexes of the Huffman tables
+    size_t dc = 0, ac = 0;            // indexes of the Huffman tables for DC and AC coefficients
   };
   int height = 0, width = 0;
-  int restart_interval = 0;                // in MCUs; 0: none
+  int restart_interval = 0;                // number of MCUs between restart markers; 0: there are no markers
   std::vector<Component> components = {};  // Y, or Y, Cb and Cr
   std::array<HuffmanCode, kTables> dc = {}, ac = {};
   Bytes data = {};  // data of the scan and everything after it, to the end of the file

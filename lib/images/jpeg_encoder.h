@@ -15,7 +15,7 @@ namespace dtrain::images {
 class JpegEncoder {
  public:
   struct Options {
-    int quality = 95;          // 0 .. 100
+    int quality = 95;          // quality of the JPEG, 0 to 100
     int restart_interval = 0;  // a restart marker after every N rows of MCUs (of 8 or 16 pixel rows); 0: none
     bool operator==(const Options&) const = default;
   };

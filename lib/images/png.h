@@ -16,8 +16,8 @@ namespace dtrain::images {
 // uint16_t.
 struct PngLayout {
   int height = 0, width = 0;
-  int channels = 0;  // 1, 3 or 4
-  int bits = 8;      // per channel: 8 or 16
+  int channels = 0;  // number of channels: 1, 3 or 4
+  int bits = 8;      // bits per channel: 8 or 16
   [[nodiscard]] size_t row_bytes() const { return static_cast<size_t>(width) * channels * (bits / 8); }
 };
 

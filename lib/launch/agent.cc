@@ -150,7 +150,7 @@ void Agent::flush() {
   while (!outbox_.empty() && !over_) {
     const ssize_t put = ::write(options_.out, outbox_.data(), outbox_.size());
     if (put < 0 && errno == EAGAIN) {
-      if (ending_) outbox_.clear();  // the launcher no longer reads
+      if (ending_) outbox_.clear();  // the launcher is gone and no longer reads, so the bytes are dropped
       return;
     }
     if (put <= 0) {

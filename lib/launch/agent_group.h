@@ -94,12 +94,12 @@ class AgentGroup : public Host {
   bool runs_ = false;
   proc::LineSplitter out_, err_;
   std::vector<std::string> first_lines_;
-  std::vector<std::shared_ptr<Contact>> contacts_;  // one for each host
+  std::vector<std::shared_ptr<Contact>> contacts_;  // the state of the link of each host
   std::vector<bool> taken_;                         // indexed by host: whether the host's agent has connected
   std::shared_ptr<size_t> called_ = std::make_shared<size_t>(0);
   // Whether the last take() has changed a contact whose link may have been read before, so that it must be read again.
   bool has_news_ = false;
-  std::optional<Clock::time_point> gone_by_;  // set by close()
+  std::optional<Clock::time_point> gone_by_;  // the time by which the command must have ended; set by close()
 };
 
 }  // namespace dtrain::launch

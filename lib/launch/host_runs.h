@@ -53,7 +53,7 @@ class HostRuns {
 
   proc::SignalQueue signals_;
   std::vector<std::unique_ptr<Host>> hosts_;  // in the order of make_hosts
-  std::vector<std::optional<Error>> lost_;    // one for each host
+  std::vector<std::optional<Error>> lost_;    // why each host is lost; nullopt: it is not lost
   std::vector<Run> runs_;
 };
 

@@ -31,7 +31,7 @@ Result<Variables> variables_of(const job::LaunchFlags& flags, const job::Environ
 struct JobSetting {
   std::string executable;                    // absolute path
   std::vector<std::string> arguments;        // the user's arguments, without program name and subcommand
-  const job::Flags& flags;                   // parsed from `arguments`
+  const job::Flags& flags;                   // the flags that `arguments` give
   std::string host;                          // this host's name, for prefixes
   std::optional<job::HostAssignment> hosts;  // from the host file: the host (or only its name) and GPUs of each process
   std::string run_dir;                       // exists, or will be created by the processes

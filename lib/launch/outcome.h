@@ -14,7 +14,8 @@ namespace dtrain::launch {
 class FirstError {
  public:
   void line(const std::string& line);
-  [[nodiscard]] const std::vector<std::string>& error() const { return error_; }  // empty: none was reported
+  // The lines of the first error; empty: none was reported.
+  [[nodiscard]] const std::vector<std::string>& error() const { return error_; }
   [[nodiscard]] std::vector<std::string> last_lines() const { return {last_.begin(), last_.end()}; }
 
  private:

@@ -22,7 +22,7 @@ struct RecordedProcess {
   pid_t pid = 0;
   uint64_t start = 0;                               // start time, as in the record
   std::string host;                                 // the host's own name
-  int64_t seconds = 0;                              // time since its start
+  int64_t seconds = 0;                              // seconds since the process was started
   std::chrono::milliseconds stop_time = kStopTime;  // the job's time between TERM and KILL; not part of plain()
 };
 

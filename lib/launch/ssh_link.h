@@ -47,10 +47,10 @@ class SshLink : public AgentLink {
   Phase phase_ = Phase::kWaiting;
   std::string why_not_begun_;
   proc::Process ssh_;
-  std::optional<int> status_;  // set once ssh has ended
+  std::optional<int> status_;  // how ssh ended, as wait() reports it; nullopt: it has not ended
   proc::LineSplitter out_, err_;
   std::string outbox_;                        // bytes to write to ssh
-  std::optional<Clock::time_point> gone_by_;  // set by close()
+  std::optional<Clock::time_point> gone_by_;  // the time by which ssh must have ended; set by close()
 };
 
 }  // namespace dtrain::launch

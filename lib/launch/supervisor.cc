@@ -45,7 +45,7 @@ enum class JobPhase {
   kStarting,  // waits for the scheduler to report its address
   kRunning,
   kSettling,  // one process has failed, or all workers are done; the others end by themselves
-  kStopping,  // TERM was sent
+  kStopping,  // TERM was sent to the processes
   kKilled,
 };
 
@@ -96,17 +96,19 @@ class Supervisor {
   const Job& job_;
   Screen& screen_;
   proc::SignalQueue& signals_;
-  std::vector<std::unique_ptr<Host>> hosts_;  // indexed by Command::host_number; see make_hosts
-  std::vector<bool> ready_;                   // indexed by host: there may be events to take
-  bool all_ready_ = true;                     // there may be events on all hosts
+  // The hosts in the order of make_hosts(), so that the index is Command::host_number.
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<bool> ready_;  // indexed by host: there may be events to take
+  bool all_ready_ = true;    // there may be events on all hosts
   // The scheduler first. A deque, because references to members must remain valid while others are added.
   std::deque<Member> members_;
-  std::vector<std::vector<size_t>> members_on_;  // indexed by Command::host_number
+  // The indexes of the members on each host; indexed by Command::host_number.
+  std::vector<std::vector<size_t>> members_on_;
   size_t running_ = 0, workers_running_ = 0;
   ShownLines shown_{job_.is_for_people};
   std::vector<Ended> ended_;  // in chronological order
   std::map<std::string, uint64_t> peak_rss_bytes_;
-  std::vector<std::string> findings_;  // reported by the scheduler
+  std::vector<std::string> findings_;  // findings that the scheduler has reported
   std::optional<Error> start_error_;   // an error of the launcher itself
   JobPhase phase_ = JobPhase::kStarting;
   std::optional<Clock::time_point> deadline_;

@@ -25,7 +25,7 @@ std::string to_text(const Endpoint& endpoint);
 struct Listen {
   std::string host = "127.0.0.1";
   uint16_t port_first = 0;
-  uint16_t port_last = 0;  // 0: only port_first
+  uint16_t port_last = 0;  // last port of the range; 0: the range is port_first alone
 };
 
 // True if all addresses of the host are loopback addresses or belong to this host's interfaces. False for an unknown

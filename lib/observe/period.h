@@ -28,8 +28,8 @@ struct WorkerPeriod {
   double decode_ms = 0;
   double cores_busy = 0;        // average number of busy cores of the process
   double cores_missing = 0;     // average number of threads that were ready to run but had no core
-  double read_bytes_per_s = 0;  // read from disks
-  double sent_bytes = 0;        // sent in one step
+  double read_bytes_per_s = 0;  // bytes per second that are read from disks
+  double sent_bytes = 0;        // bytes that are sent in one step
   double samples_per_s = 0;
 
   // The time that a step would take if the worker waited for no other process.

@@ -47,7 +47,7 @@ std::string time_shares_text(const TimeShares& shares);
 struct JobForm {
   size_t servers = 0;
   bool waits_for_slow = false;      // BSP and SSP: fast workers wait for slow ones
-  bool decoders_are_tuned = false;  // --data-nthreads auto
+  bool decoders_are_tuned = false;  // whether --data-nthreads auto chooses the number of decode threads
   std::string run_dir;
 };
 std::string advice(const JobPeriod& period, const JobForm& form);

@@ -10,7 +10,7 @@
 namespace dtrain::plan {
 namespace {
 
-constexpr int64_t kFloatsMax = int64_t{1} << 26;  // 256 MiB of images
+constexpr int64_t kFloatsMax = int64_t{1} << 26;  // largest number of floats that are kept: 256 MiB of images
 constexpr int64_t kMeasured = 1000;               // number of images on which the loss is measured
 constexpr kvstore::StalenessWeight kInverse{.rule = kvstore::StalenessWeight::Rule::kPower, .value = 1};
 constexpr uint64_t kMeasureStream = ~uint64_t{0};

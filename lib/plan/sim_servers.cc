@@ -23,7 +23,7 @@ void SimServers::feed_all(Time now, const sync::Event& event) {
 }
 
 void SimServers::feed(Time now, uint32_t server, const sync::Event& event, uint32_t exchange) {
-  std::vector<sync::Effect> effects = std::move(effects_);  // reuses the memory
+  std::vector<sync::Effect> effects = std::move(effects_);  // reuses the memory of earlier effects
   effects.clear();
   servers_[server].machine.on(event, effects);
   outcome_.events++;

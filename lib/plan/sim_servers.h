@@ -53,7 +53,7 @@ class SimServers {
   Outcome& outcome_;
   const Send send_;
   std::vector<Server> servers_;
-  std::vector<Parked> parked_;  // indexed by worker, then server
+  std::vector<Parked> parked_;  // the parked requests, indexed by worker, then server
   std::vector<sync::Effect> effects_;
   uint64_t answers_ = 0;
 };

@@ -12,7 +12,7 @@
 
 namespace dtrain::plan {
 
-using Time = uint64_t;  // virtual nanoseconds
+using Time = uint64_t;  // a virtual time in nanoseconds
 
 inline Time time_of_ms(double ms) {
   return static_cast<Time>(std::llround(ms * 1e6));
@@ -27,7 +27,7 @@ struct NetworkSetting {
 
 // Faults that happen to the messages of a host.
 struct MessageFaults {
-  double drop = 0, duplicate = 0;  // fractions of the messages
+  double drop = 0, duplicate = 0;  // the fractions of the messages that are lost and duplicated
   double delay_min_ms = 0, delay_max_ms = 0;
 };
 

@@ -34,7 +34,7 @@ struct OutputLine {
 };
 struct ProcessEnd {
   size_t process = 0;
-  int status = 0;  // as returned by wait()
+  int status = 0;  // how the program ended, as wait() reports it
   uint64_t peak_rss_bytes = 0;
 };
 using Event = std::variant<OutputLine, ProcessEnd>;

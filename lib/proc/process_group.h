@@ -56,8 +56,8 @@ class ProcessGroup {
 // A started process, and this process's ends of its streams, which are nonblocking.
 struct Process {
   pid_t pid = 0;
-  UniqueFd out;  // stdout
-  UniqueFd err;  // stderr
+  UniqueFd out;  // the read end of the program's stdout
+  UniqueFd err;  // the read end of the program's stderr
   UniqueFd in;   // stdin; closed if the process reads from /dev/null
 };
 

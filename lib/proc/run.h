@@ -16,10 +16,10 @@
 namespace dtrain::proc {
 
 struct Finished {
-  int status = 0;                                      // as returned by wait()
+  int status = 0;                                      // how the program ended, as wait() reports it
   std::optional<std::chrono::milliseconds> over = {};  // the time limit, if the program was killed because of it
-  std::vector<std::string> output = {};                // lines of stdout
-  std::vector<std::string> errors = {};                // lines of stderr
+  std::vector<std::string> output = {};                // the lines that the program has printed on stdout
+  std::vector<std::string> errors = {};                // the lines that the program has printed on stderr
 
   // True if it exited with the exit code `code`.
   [[nodiscard]] bool ended_with(int code) const;

@@ -72,7 +72,7 @@ class ControlLine {
   StepGate& gate_;
   Waits& waits_;
   std::function<void(const Error&)> on_failure_;
-  Incarnation scheduler_ = 0;  // set by start()
+  Incarnation scheduler_ = 0;  // incarnation of the scheduler; set by start()
   std::thread thread_;
   Tracker tracker_;  // counts the streams that gRPC has not finished
 

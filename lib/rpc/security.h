@@ -26,7 +26,7 @@ Result<Tls> read_tls(const std::string& certificate_file, const std::string& key
 
 // Has the same value in all processes of a job. The caller decides whether the token may be empty.
 struct Security {
-  std::string token;  // empty: no token
+  std::string token;  // the job's token; empty: there is none
   std::string build_id;
   bool allow_mixed_builds = false;
   std::optional<Tls> tls;

@@ -33,7 +33,7 @@ std::string_view to_text(Role role);                      // "worker"
 std::string to_text(const Member& member);                // "worker 3"
 std::string to_text(const std::vector<Member>& members);  // "worker 1, server 0"
 
-using Incarnation = uint64_t;  // not 0
+using Incarnation = uint64_t;  // the 64 random bits that identify a process; not 0
 using Millis = uint64_t;       // since the scheduler's start; never decreases
 
 struct Settings {
@@ -95,7 +95,7 @@ struct BarrierEnter {
   uint64_t seq = 0;
   // A description of the worker's contribution: "2 numbers", "a message 'speed'". Must be equal for all workers.
   std::string content;
-  uint64_t bytes = 0;  // size of its message
+  uint64_t bytes = 0;  // size of the message with which the worker enters the barrier
   // Replaces the stop sets of Ready when this barrier is released. Empty: they stay as they are. Must be equal for all
   // workers.
   std::vector<uint32_t> stop_set_of = {};
@@ -225,7 +225,7 @@ class Machine {
 
  private:
   enum class Phase {
-    kGathering,  // processes join
+    kGathering,  // processes are joining
     kPreparing,  // Prepare was sent; waiting for the second joins
     kStarting,   // Start was sent; waiting for Ready
     kRunning,

@@ -123,13 +123,13 @@ inline constexpr size_t kMetrics = static_cast<size_t>(Metric::kCount_);
 
 struct MetricInfo {
   Metric metric;
-  std::string_view name;  // as in metrics.jsonl
+  std::string_view name;  // the metric's name in metrics.jsonl
   Kind kind;
   Unit unit;
-  unsigned on;  // kOnWorker, ...
+  unsigned on;  // the processes that have the metric: kOnWorker and the like, added up
   // The property by which the series of this metric differ, such as "phase"; empty: there is only one series.
   std::string_view label;
-  std::string_view help;                // one sentence
+  std::string_view help;                // the meaning, in one sentence
   std::span<const double> bounds = {};  // for a histogram: upper bounds, inclusive, ascending
 };
 
@@ -139,8 +139,8 @@ const MetricInfo& info(Metric metric);
 // Nullopt if there is no metric with that name.
 std::optional<Metric> find_metric(std::string_view name);
 
-std::string_view name_of(Unit unit);  // "seconds"; empty for kNone
-std::string_view name_of(Kind kind);  // "counter"
+std::string_view name_of(Unit unit);  // the name of the unit, such as "seconds"; empty for kNone
+std::string_view name_of(Kind kind);  // the name of the kind, such as "counter"
 
 // The metric's name in OpenMetrics: "dtrain_wait_data_seconds". OpenMetrics has times in seconds, so the values of a
 // metric in milliseconds must be divided by 1000. The samples of a counter also end in "_total".

@@ -30,7 +30,7 @@ struct Confusion {
 // Counts images by their label and the class that the network predicted.
 class ClassCounts {
  public:
-  using Pair = std::pair<int64_t, int64_t>;  // label, prediction
+  using Pair = std::pair<int64_t, int64_t>;  // the label and the predicted class of an image
 
   void add(int64_t label, int64_t prediction, int64_t images = 1) { counts_[{label, prediction}] += images; }
   void add(const ClassCounts& other);
@@ -50,7 +50,7 @@ class ClassCounts {
 struct JudgedImage {
   int64_t label = 0, prediction = 0;
   double probability = 0;  // probability of the prediction
-  double loss = 0;         // cross-entropy
+  double loss = 0;         // cross-entropy of the image
   std::string name = {};   // where the image is stored
   std::string image = {};  // a small PNG in base64; empty: there is none
 };

@@ -16,7 +16,7 @@ struct Utilization {
   unsigned gpu, memory;  // percentage of the time, over at most the last second
 };
 struct Memory {
-  unsigned long long total, free, used;  // in bytes
+  unsigned long long total, free, used;  // the GPU's memory, in bytes
 };
 constexpr int kSuccess = 0, kOfTheChip = 0;
 

@@ -36,12 +36,12 @@ constexpr uint64_t arrow_of_request(uint32_t rank, uint64_t request) {
 struct TimelineEvent {
   enum class Kind : uint8_t { kSpan, kArrow };
   struct Argument {
-    const char* name = nullptr;  // null: unused
+    const char* name = nullptr;  // name of the number; null: this argument is not used
     int64_t value = 0;
   };
   const char* name = "";      // must live as long as the program or the timeline
   const char* category = "";  // the kind of work: a text that lives as long as the program
-  int64_t begin_ns = 0;       // time on the steady clock
+  int64_t begin_ns = 0;       // the beginning of a span, or the time of an arrow's point, on the steady clock
   int64_t end_ns = 0;         // the end of a span, on the same clock
   uint64_t arrow = 0;         // the id of the arrow, for an event of the kind kArrow
   std::array<Argument, 3> arguments = {};

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kV1 = 0xF993fac8;
 constexpr uint32_t kV3 = 0xF993faca;
-constexpr int32_t kDimensionsMax = 32;  // MXNet's own limit
+constexpr int32_t kDimensionsMax = 32;  // the largest number of dimensions that MXNet accepts
 constexpr uint64_t kArraysMax = uint64_t{1} << 18;
 constexpr uint64_t kNameBytesMax = 4096;
 

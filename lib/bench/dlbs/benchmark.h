@@ -16,8 +16,8 @@ namespace dtrain::bench {
 // A model of DLBS, as far as dtrain supports it.
 struct DlbsModel {
   std::string title;           // name in DLBS's reports
-  std::string network;         // --network
-  std::vector<int64_t> image;  // --image-shape
+  std::string network;         // the value of --network
+  std::vector<int64_t> image;  // the value of --image-shape
 };
 // Code::kUsage if the id is unknown; the message lists the known ids.
 Result<DlbsModel> dlbs_model(const std::string& id);

@@ -25,7 +25,7 @@ struct DlbsTimes {
   Part job;                                    // the samples of all nodes, and the times of the slowest node
   Part own;                                    // this node only
   double wait_data_s = 0, wait_network_s = 0;  // how long this node waited, in seconds; own.seconds includes both times
-  std::optional<double> bytes_sent = {}, bytes_received = {};  // of this node; nullopt: unknown
+  std::optional<double> bytes_sent = {}, bytes_received = {};  // what this node has sent and received; nullopt: unknown
 };
 // Reads the file that --time-batches-after makes the job write to the run directory. Code::kData if it is not such a
 // file.

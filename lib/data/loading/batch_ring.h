@@ -65,13 +65,13 @@ class BatchRing {
   const Options options_;
   Mutex mutex_;
   ConditionVariable work_, ready_;
-  std::vector<Filling> filling_ DT_GUARDED_BY(mutex_);  // one for each slot
+  std::vector<Filling> filling_ DT_GUARDED_BY(mutex_);  // the state of each slot
   int64_t next_ DT_GUARDED_BY(mutex_) = 0;              // the batch that take_batch() returns
   Run cursor_ DT_GUARDED_BY(mutex_);                    // the next run begins at row `begin` of `batch`
   int decoders_ DT_GUARDED_BY(mutex_);                  // number of decoders that may take runs
-  bool running_ DT_GUARDED_BY(mutex_) = false;          // runs may be taken
-  int64_t in_flight_ DT_GUARDED_BY(mutex_) = 0;         // runs taken but not finished
-  int64_t finished_ DT_GUARDED_BY(mutex_) = 0;          // runs finished
+  bool running_ DT_GUARDED_BY(mutex_) = false;          // whether decoders may take runs
+  int64_t in_flight_ DT_GUARDED_BY(mutex_) = 0;         // number of runs that were taken but are not finished
+  int64_t finished_ DT_GUARDED_BY(mutex_) = 0;          // number of finished runs
   bool stop_ DT_GUARDED_BY(mutex_) = false;
 };
 

@@ -16,7 +16,7 @@ class BatchRows {
   struct Form {
     size_t rows = 1;
     size_t image_elements = 1;
-    size_t labels = 1;    // labels of each row
+    size_t labels = 1;    // number of labels of each row
     bool pixels = false;  // whether images are pixels; otherwise they are floats
   };
   // Allocates one piece of memory. Rows are undefined until they are written.

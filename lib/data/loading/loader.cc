@@ -72,7 +72,7 @@ class Loader::Impl {
   std::vector<Slot> slots_;
   // Used by the caller's thread only.
   uint64_t serial_ = 0;  // serial number of the batch that next() returned last
-  bool failed_ = false;  // whether an error was returned
+  bool failed_ = false;  // whether next() has returned an error
 
   std::vector<std::thread> threads_;
 };

@@ -17,10 +17,10 @@ struct ImageRecord {
   uint32_t flag = 0;
   float label = 0;  // the label in the header
   uint64_t id = 0;
-  Bytes labels;  // 4 * flag bytes
+  Bytes labels;  // the labels after the header, in 4 bytes each
   Bytes image;
 
-  [[nodiscard]] float label_at(size_t i) const;  // i < max(flag, 1)
+  [[nodiscard]] float label_at(size_t i) const;  // label number i, which must be below max(flag, 1)
 };
 
 // Code::kData if the payload is shorter than its header says.

@@ -111,7 +111,7 @@ std::optional<int64_t> LabelList::classes() const {
 }
 
 uint64_t LabelList::hash() const {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, 64 bits
+  uint64_t hash = 0xcbf29ce484222325;  // start value of the hash FNV-1a with 64 bits
   const auto take = [&hash](uint64_t word, int bytes) {
     for (int i = 0; i < bytes; i++) hash = (hash ^ (word >> (8 * i) & 0xff)) * 0x100000001b3;
   };

@@ -39,7 +39,7 @@ std::string_view second_field(std::string_view line) {
 Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_bytes) {
   DT_TRY(const std::string text, read_file(path, kDataBytesMax));
   constexpr std::string_view kRemedy = "rebuild the index with 'dtrain data index', or remove it";
-  std::vector<std::pair<int64_t, int64_t>> found;  // offset, line
+  std::vector<std::pair<int64_t, int64_t>> found;  // the offset and the line number of each entry
   int64_t line_number = 0;
   for (std::string_view rest = text; !rest.empty();) {
     const size_t line_end = std::min(rest.find('\n'), rest.size());

@@ -38,14 +38,14 @@ std::string text_of(int error) {
 }  // namespace
 
 FileCalls FileCalls::of_system() {
-  return {
-      .open = [](const char* path) { return ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); },  // a pipe must not hang
-      .read = [](int fd, void* out, size_t bytes, int64_t offset) -> int64_t {
-        return ::pread(fd, out, bytes, offset);
-      },
-      .pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); },
-      .will_read = [](int fd, int64_t offset,
-                      int64_t bytes) { ::posix_fadvise(fd, offset, bytes, POSIX_FADV_WILLNEED); }};
+  return {// O_NONBLOCK, so that opening a pipe does not wait for its writer.
+          .open = [](const char* path) { return ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); },
+          .read = [](int fd, void* out, size_t bytes, int64_t offset) -> int64_t {
+            return ::pread(fd, out, bytes, offset);
+          },
+          .pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); },
+          .will_read = [](int fd, int64_t offset,
+                          int64_t bytes) { ::posix_fadvise(fd, offset, bytes, POSIX_FADV_WILLNEED); }};
 }
 
 // The tries of one read, or of opening the file.

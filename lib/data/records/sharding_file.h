@@ -23,7 +23,7 @@ class Decimal {
   [[nodiscard]] double value() const;
 
  private:
-  int64_t whole_ = 0;     // 0 .. 9
+  int64_t whole_ = 0;     // the number before the point, 0 to 9
   std::string fraction_;  // the digits after the point
 };
 

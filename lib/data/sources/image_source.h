@@ -18,8 +18,8 @@ namespace dtrain::data {
 // after another.
 class ReadScratch : public images::OpenImage {
  public:
-  std::vector<uint8_t> record;       // memory for a source
-  std::string file;                  // memory for a source
+  std::vector<uint8_t> record;       // memory in which a source may keep the bytes of a record
+  std::string file;                  // memory in which a source may keep the bytes of a file
   std::vector<float> labels;         // used by a source that reads from another source
   images::Stages* stages = nullptr;  // if not null, the times of `header` and `decode` are added there
 

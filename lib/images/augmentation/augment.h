@@ -25,7 +25,7 @@ struct AugmentOptions {
   Distortion distortion = {};
   bool mirror = false;           // mirror every image
   std::vector<float> mean = {};  // c values in the order red, green, blue, alpha, each 0 to 255
-  std::vector<float> std = {};   // c divisors
+  std::vector<float> std = {};   // standard deviations: c values by which the pixels are divided
   float scale = 1;
   // [c, h, w], with the channels in the same order; replaces `mean` if not null. Indexed by positions before mirroring.
   std::shared_ptr<const std::vector<float>> mean_image = nullptr;

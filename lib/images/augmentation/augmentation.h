@@ -17,7 +17,7 @@ namespace dtrain::images {
 // The steps that move pixels. Each works on the result of the previous one.
 struct Resize {
   ImageSize size = {};
-  Interpolation method = Interpolation::kBilinear;  // one of OpenCV's five
+  Interpolation method = Interpolation::kBilinear;  // one of OpenCV's five interpolation methods
 };
 // Maps source positions (x, y) to destination positions. m has two rows; height and width are those of the destination.
 struct AffineMap {
@@ -30,7 +30,7 @@ struct Warp {
   int fill = 0;  // value of areas that the image does not cover, in all channels
 };
 struct Border {
-  int width = 0;  // width on all four sides
+  int width = 0;  // width of the border on all four sides
   int fill = 0;
 };
 struct Cut {

@@ -25,15 +25,16 @@ struct ColorDistortion {
 
 // By default an image keeps its size and the crop is the central one.
 struct Distortion {
-  Interpolation interpolation = Interpolation::kBilinear;  // used whenever a size changes
+  // The method that is used whenever the size of an image changes.
+  Interpolation interpolation = Interpolation::kBilinear;
   // The resize in the first step: a length of the shorter edge, kKeepSize or kFitCrop (images/image.h).
   int resize = kKeepSize;
 
   // The affine step. Angles are in whole degrees.
-  int rotate_max = 0;                 // drawn from -rotate_max to rotate_max
+  int rotate_max = 0;                 // the angle is drawn from -rotate_max to rotate_max
   int rotate = 0;                     // if above 0, all images are rotated by this angle instead
   std::vector<int> rotate_list = {};  // if not empty: an angle drawn from this list instead
-  double shear_max = 0;               // drawn from -shear_max to shear_max
+  double shear_max = 0;               // the shear is drawn from -shear_max to shear_max
   Range scale = {};
   Range aspect = {};  // factor on height / width; with random_resized_crop: ratio of the crop's edges
   double img_size_min = 0, img_size_max = 1e10;  // bounds for both edges of the image after the affine step

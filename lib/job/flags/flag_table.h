@@ -25,7 +25,7 @@ struct Alias {
   Alias(const char* spelling) : spelling(spelling) {}  // NOLINT(google-explicit-constructor): rows list plain names
   Alias(const char* spelling, std::function<std::string(std::string_view)> rewrite, bool boolean = false)
       : spelling(spelling), boolean(boolean), rewrite(std::move(rewrite)) {}
-  std::string spelling;  // with its dashes
+  std::string spelling;  // the name with its dashes
   bool boolean = false;
   std::function<std::string(std::string_view)> rewrite;
 };
@@ -76,7 +76,7 @@ Binding<Options> bind(Member& (*access)(Options&), std::string word = "") {
 
 template <class Options>
 struct FlagRow {
-  std::string name;                           // without dashes
+  std::string name;                           // the flag's name without its dashes
   std::vector<Alias> aliases = no_aliases();  // "= {}" crashes g++ 12.2
   std::string value = {};                     // the value's placeholder in --help: "N", "FILE"; none for booleans
   std::string help = {};

@@ -55,7 +55,7 @@ struct NetworkFlags {
   int64_t num_group = 32;
   bool batch_norm = false, add_stn = false;
   double smooth_alpha = 0;
-  std::string initializer = "default";  // docs/arithmetic.md, "Initializers"
+  std::string initializer = "default";  // how the initial weights are drawn (docs/arithmetic.md, "Initializers")
   // Fine-tuning (graph/fine_tune.h). Empty: the network keeps its last layer.
   std::string layer_before_fullc;
   std::vector<std::string> lr_mult;
@@ -109,7 +109,7 @@ struct OptimizerFlags {
   std::optional<double> lr_factor;
   std::vector<double> lr_step_epochs;
   double lr_power = 0;         // P of "--lr-step-epochs powP"; 0: none. With kPoly it has a value once resolved
-  double lr_factor_epoch = 0;  // 0: none
+  double lr_factor_epoch = 0;  // number of epochs between multiplications by lr_factor; 0: lr_factor_epoch is not used
   LrScheduler lr_scheduler = LrScheduler::kAuto;
   double lr_warmup_epochs = 0, lr_warmup_begin = 0;
   int64_t macrobatch_size = 0;  // effective batch size of lbsgd, in samples; 0: one update's samples
@@ -154,7 +154,7 @@ struct LaunchFlags {
   std::string advertise, bind;  // own address and the one to listen on; empty: chosen automatically
   // the first of these interfaces that the host has is used; empty: chosen by route
   std::vector<std::string> interfaces;
-  int64_t port = 0;                       // 0: any free port
+  int64_t port = 0;                       // port to listen on; 0: any free port
   int64_t port_first = 0, port_last = 0;  // --port-range; 0: none
   std::string token_file;
   std::string token;     // DTRAIN_TOKEN; never printed and never put on a command line
@@ -164,7 +164,7 @@ struct LaunchFlags {
   bool allow_mixed_builds = false;
   bool dry_run = false;
   std::string groups_file = "groups", data_sharding_file = "data_sharding";  // read only by the scheduler
-  std::string trace_events;                                                  // file to write; empty: none
+  std::string trace_events;  // file for the events of the servers; empty: they are not written
   int64_t trace_steps = 0;   // number of steps for which every process writes a timeline; 0: none
   std::string metrics_addr;  // HOST:PORT; empty: not served
   std::string config, preset;
@@ -192,7 +192,7 @@ struct BatchFlags {
   int64_t worker_cores = 0, server_cores = 0;    // cores for each process
   int64_t worker_memory = 0, server_memory = 0;  // bytes for each process
   std::vector<std::string> submit_options;       // further options for sbatch, salloc or qsub
-  std::string image;                             // container image
+  std::string image;                             // the container image in which the processes run
   std::string volume;                            // Kubernetes: "CLAIM:PATH"
 };
 

@@ -60,7 +60,7 @@ inline constexpr double kExamplesMax = 1e12;  // largest number of records
 inline constexpr double kBatchMax = 1 << 20, kClassesMax = 1e7, kLabelWidthMax = 1000, kLayersMax = 10000;
 inline constexpr double kEdgeMax = 16384;      // edge of the images that a network takes, in pixels
 inline constexpr double kImageEdgeMax = 8192;  // edge of the images that augmentation makes, in pixels
-inline constexpr double kSecondsMax = 1e7;     // 115 days
+inline constexpr double kSecondsMax = 1e7;     // limit for times: 115 days
 inline constexpr double kFactorMax = 1e6;      // learning rates, and factors of pixel values
 
 // A part of the table with a heading of its own in --help.

@@ -48,8 +48,8 @@ class Coordinator {
 
 // Limits of barriers between processes. Encoded messages are hardly larger than their strings and numbers.
 inline constexpr size_t kSumNumbersMax = 4096;
-inline constexpr size_t kContributionBytesMax = 4 << 20;  // limit for one worker
-inline constexpr size_t kGatherBytesMax = 32 << 20;       // limit for all workers together
+inline constexpr size_t kContributionBytesMax = 4 << 20;  // limit for the message of one worker
+inline constexpr size_t kGatherBytesMax = 32 << 20;       // limit for the messages of all workers together
 
 template <class Message>
 Result<std::vector<Message>> Coordinator::all_gather(const std::string& name, Message own,

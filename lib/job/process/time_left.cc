@@ -26,7 +26,7 @@ std::optional<double> TimeLeft::update(const JobPace& pace, Time now) {
     began_ = now;
     first_steps_ = pace.steps;
     add_steps(1, pace.steps_per_s);
-    in_steps_s_ = 0;  // this step ended before began_
+    in_steps_s_ = 0;  // the step that add_steps() has counted ended before began_, so it does not count here
   } else if (pace.steps == last_steps_) {
     left_s_ = std::max(0.0, *left_s_ - passed);
     last_ = now;

@@ -9,8 +9,8 @@
 namespace dtrain::job {
 
 struct Quality {
-  double loss = 0;      // mean cross-entropy
-  double accuracy = 0;  // 0 to 1
+  double loss = 0;      // the mean cross-entropy of the images
+  double accuracy = 0;  // share of images that were classified correctly, 0 to 1
 };
 
 struct WorkerProgress {

@@ -26,7 +26,7 @@ bool is_network_file(std::string_view network) {
 }
 
 std::string network_of_file(std::string_view path, std::string_view content) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, 64 bits
+  uint64_t hash = 0xcbf29ce484222325;  // start value of the hash FNV-1a with 64 bits
   for (const char c : content) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   std::string label = std::filesystem::path(path).filename().string();
   for (const std::string_view ending : {kLongEnding, kEnding}) {

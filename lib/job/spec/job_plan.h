@@ -36,7 +36,7 @@ struct EpochRule {
 };
 
 struct JobPlan {
-  Store store;          // --kv-store
+  Store store;          // the store that --kv-store names
   sync::Policy policy;  // which workers wait for each other
   // True if all workers begin every step with the same weights: they form one group (BSP, or GSP with a single one),
   // without backup workers or regrouping.
@@ -51,7 +51,7 @@ struct JobPlan {
   // The number of samples that all workers together process in an epoch, in which each makes one pass over its share.
   // Learning-rate schedules count in this unit.
   uint64_t samples_per_epoch = 0;
-  std::vector<EpochRule> epoch_of;  // one for each worker
+  std::vector<EpochRule> epoch_of;  // the epoch rule of each worker
 };
 
 // The groups of a GSP job must be filled in already. Shares and batches may still be missing; the members that depend

@@ -318,7 +318,7 @@ Result<> write_job_spec(const std::string& run_dir, const JobSpec& spec) {
 }
 
 uint64_t hash(const JobSpec& spec) {
-  uint64_t state = 0xcbf29ce484222325;  // FNV-1a, 64 bits
+  uint64_t state = 0xcbf29ce484222325;  // start value of the hash FNV-1a with 64 bits
   for (const char c : text(spec)) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return state;
 }

@@ -27,11 +27,12 @@ struct JobSpec {
 
   // The members up to `placement` are filled in by the scheduler when all processes have joined. Until then, text()
   // writes "auto" for them. The specs that are compared when a process joins do not have them yet (see requested()).
-  int64_t records_train = -1, records_val = -1;  // -1: not known yet
-  std::vector<int64_t> groups = {};              // the group of each worker, indexed by rank; only for GSP
-  std::vector<Interval> shares = {};             // the records of each worker, indexed by rank
-  std::vector<int64_t> batches = {};             // number of batches in one pass over the share, indexed by rank
-  std::string placement = {};                    // the text form of kvstore/wire/placement.h
+  // Number of records of the training and the validation set; -1: not known yet.
+  int64_t records_train = -1, records_val = -1;
+  std::vector<int64_t> groups = {};   // the group of each worker, indexed by rank; only for GSP
+  std::vector<Interval> shares = {};  // the records of each worker, indexed by rank
+  std::vector<int64_t> batches = {};  // number of batches in one pass over the share, indexed by rank
+  std::string placement = {};         // the text form of kvstore/wire/placement.h
 
   // Only stored in the file in the run directory; not part of text(), hash() and differences().
   Remembered remembered = {};

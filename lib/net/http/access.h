@@ -10,7 +10,7 @@ namespace dtrain::net {
 
 // The parts of a request that authenticate its sender.
 struct Credentials {
-  std::string_view authorization;  // the headers; empty if absent
+  std::string_view authorization;  // the contents of these headers; empty if a header is absent
   std::string_view cookie;
   std::string_view page_token;  // value of "?token=", which only pages accept
 };

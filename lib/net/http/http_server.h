@@ -41,7 +41,7 @@ class EventStream {
 
 struct HttpRoute {
   enum class Kind {
-    kData,    // for programs
+    kData,    // data for programs
     kPage,    // HTML for a browser; each "@NONCE@" in it becomes a random number that allows its scripts and styles
     kStream,  // server-sent events
     // Performs an action, at most once in `answer_age_max`, and answers with its result. Only for GET with the header

@@ -12,13 +12,13 @@ namespace dtrain::net {
 struct WebRequest {
   std::string method = "GET";
   std::string url;
-  std::string body = {};     // JSON; empty: none
+  std::string body = {};     // body of the request, as JSON; empty: none
   std::string ca_file = {};  // certificates of the trusted authorities; empty: those of the system
   std::chrono::milliseconds limit{std::chrono::seconds(10)};
 };
 struct WebAnswer {
-  int64_t status = 0;  // 200, 404
-  std::string body;    // truncated to one MiB
+  int64_t status = 0;  // status code of the answer, such as 200 or 404
+  std::string body;    // body of the answer, truncated to one MiB
 };
 
 // Returns the answer, whatever its status is. Code::kUnavailable: there is no answer; the message has the reason.

@@ -36,9 +36,9 @@ std::optional<SpeedText> find_speed(std::string_view text);
 struct TrainingLine {
   enum class Kind : uint8_t { kWindow, kTrain, kValidation, kTime };
   Kind kind = Kind::kWindow;
-  int64_t epoch = 0;                                        // counted from 0
+  int64_t epoch = 0;                                        // number of the epoch, counted from 0
   std::optional<int64_t> batch;                             // the last batch of the window; nullopt: the whole epoch
-  std::optional<double> speed;                              // samples/s
+  std::optional<double> speed;                              // speed in samples/s
   std::vector<std::pair<std::string_view, double>> values;  // {"accuracy", 0.25}; for kTime, one value without a name
 };
 // Nullopt if `text` (the text of a SplitLine) is a line of another kind. A value may be NaN or infinite.

@@ -52,11 +52,12 @@ struct Resumption {
 
 struct Run {
   std::string path, name;
-  bool is_directory = false;  // false: a log
+  bool is_directory = false;  // true: the run was read from a run directory; false: from a log
   std::map<CurveKey, Curve> curves;
-  std::map<std::string, std::string> settings;                      // from the JobSpec, or the arguments in the log
-  nlohmann::json summary;                                           // summary.json; null if there is none
-  std::map<std::pair<int64_t, std::string>, double> phase_seconds;  // indexed by rank and phase
+  std::map<std::string, std::string> settings;  // from the JobSpec, or the arguments in the log
+  nlohmann::json summary;                       // summary.json; null if there is none
+  // Seconds that each worker spent in each phase, indexed by rank and phase.
+  std::map<std::pair<int64_t, std::string>, double> phase_seconds;
   std::map<int64_t, double> wall_seconds;  // indexed by rank: time until the worker's last line
   // The results of the latest validation: those of worker 0, and those of the other workers for the same validation
   // whose files are in this directory. nullopt: there are none.

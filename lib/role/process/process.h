@@ -34,7 +34,8 @@ class Process {
   std::optional<Resumed> resumed;
   RunDir run_dir;
   std::unique_ptr<telemetry::Tracer> tracer = std::make_unique<telemetry::Tracer>(log);
-  std::unique_ptr<telemetry::Registry> registry = std::make_unique<telemetry::Registry>();  // never null
+  // The metrics of this process; never null.
+  std::unique_ptr<telemetry::Registry> registry = std::make_unique<telemetry::Registry>();
 
  private:
   Process(const job::Flags& f, const Signals& s, Log l, std::optional<Resumed> r, RunDir d, std::string name)

@@ -13,7 +13,7 @@ namespace dtrain::role {
 struct Summary {
   std::string job;       // the run directory's name; in a job of several processes the name that `dtrain ps` shows
   std::string job_hash;  // hash of the JobSpec
-  std::string build;     // build id
+  std::string build;     // the id of the build of dtrain
   std::string network, store;
   int64_t workers = 1, servers = 0;
   std::vector<std::string> devices;  // devices of each worker, such as "cpu(0)"
