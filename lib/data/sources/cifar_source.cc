@@ -166,7 +166,7 @@ class CifarSource : public ImageSource {
   LabelBytes limits_;
   size_t label_width_;
   std::vector<ImageFile> files_;
-  std::vector<int64_t> end_;  // indexed by file: the number of images up to its end
+  std::vector<int64_t> end_;  // indexed by file: the number of images in this file and all files before it
 };
 
 }  // namespace

@@ -103,7 +103,7 @@ class RecordSource : public ImageSource {
   size_t label_width_;
   std::shared_ptr<const LabelList> list_;
   std::vector<RecordFile> files_;
-  std::vector<int64_t> end_;  // indexed by file: the number of records up to its end
+  std::vector<int64_t> end_;  // indexed by file: the number of records in this file and all files before it
   std::vector<Place> places_;
 };
 

@@ -7,7 +7,7 @@ namespace dtrain::graph {
 
 namespace {
 
-// The value of MXNet 1.x, just above the smallest epsilon that cuDNN accepts.
+// The epsilon of batch normalization in MXNet 1.x, just above the smallest one that cuDNN accepts.
 constexpr double kEpsilon1x = 1e-10 + 1e-5;
 
 // The differences between the three versions, apart from names. `halving_pad` is the padding of the poolings that halve

@@ -102,7 +102,7 @@ Result<> Geometry::carry_out(const Warp& warp) {
   try {
     cv::warpAffine(input(), target, cv::Mat(2, 3, CV_32F, map.m), target.size(), static_cast<int>(warp.method),
                    cv::BORDER_CONSTANT, cv::Scalar::all(warp.fill));
-  } catch (const cv::Exception& e) {  // thrown for an edge beyond 32766 pixels
+  } catch (const cv::Exception& e) {  // OpenCV throws this for an edge of more than 32766 pixels
     return fail(Code::kData, "an image of {} x {} cannot be transformed: {}", image_.height, image_.width, e.err);
   }
   take_output();

@@ -234,8 +234,8 @@ std::vector<Row> checkpoint_rows() {
        .bind = DT_FIELD(Flags, loop.save_optimizer_states)},
       {.name = "keep",
        .value = "N",
-       .help = "number of checkpoints at ends of epochs to keep: after each new one, delete those older than the last "
-               "N that this run has written; 0 keeps all",
+       .help = "keep the last N of the checkpoints that are written at the ends of epochs, and delete older ones that "
+               "this run has written; 0 keeps all",
        .bind = DT_FIELD(Flags, loop.keep),
        .min = 0,
        .max = kEpochsMax},

@@ -107,7 +107,7 @@ std::vector<Row> job_rows() {
        .value = "W",
        .help = "number of workers; starts a job of a scheduler, servers and workers",
        .bind = DT_FIELD(Flags, job.num_workers),
-       .default_text = "none, train in one process",
+       .default_text = "none: one process trains alone",
        .min = 1,
        .max = kProcessesMax,
        .scope = Scope::kJob,
