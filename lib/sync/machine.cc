@@ -177,7 +177,7 @@ void Machine::close_round(Group group, std::vector<Effect>& out) {
     state.added = 0;
     move_to(group, state.round + 1);
   }
-  // The round waits for no member: all remaining members begin at a later step.
+  // If the round waits for no member, all remaining members begin at a later step.
   if (state.live > 0 && state.present == state.live) {
     Step next = workers_[state.early.front()].next;
     for (const Worker worker : state.early) next = std::min(next, workers_[worker].next);

@@ -193,7 +193,8 @@ TEST_CASE("a launcher takes an argument after its name, if it has one", "[job]")
   CHECK(parsed({"-n", "2", "--launcher", "print=slurm,sge"}).launch.launcher_argument == "slurm,sge");
   const LaunchFlags last = parsed({"-n", "2", "--launcher", "sge=mpi", "--launcher", "sge"}).launch;
   CHECK((last.launcher == "sge" && last.launcher_argument.empty()));
-  CHECK_THAT(refused({"-n", "2", "-H", "hosts", "--launcher", "ssh=a"}), Contains("--launcher: ssh takes no value after '='"));
+  CHECK_THAT(refused({"-n", "2", "-H", "hosts", "--launcher", "ssh=a"}),
+             Contains("--launcher: ssh takes no value after '='"));
   CHECK_THAT(refused({"-n", "2", "--launcher", "sge="}), Contains("the value after the '=' is missing"));
   CHECK_THAT(refused({"-n", "2", "--launcher", "lsf=a"}), Contains("'lsf'"));
   CHECK_THAT(refused({"-n", "2", "--launcher", "print=sge,pbs"}), Contains("--launcher: ") && Contains("'pbs'"));
