@@ -58,7 +58,8 @@ void share_gpus(const std::vector<int64_t>& gpus, const job::Environment& enviro
   int64_t on_node = 0;
   if (gpus.empty() || !job::parse_value(environment("SLURM_GPUS_ON_NODE").value_or(""), on_node)) return;
   const int64_t each = std::ssize(gpus), most = *std::max_element(gpus.begin(), gpus.end());
-  if (most >= each) return;  // the user has chosen specific GPUs of the node
+  // If the numbers are not 0 .. each - 1, the user has chosen specific GPUs of the node.
+  if (most >= each) return;
   std::map<std::string, std::vector<job::ProcessSlot*>> workers;
   for (job::ProcessSlot& slot : assignment.workers) workers[slot.host].push_back(&slot);
   for (auto& [node, slots] : workers) {

@@ -32,7 +32,8 @@ void gather_job(job::Flags flags, bool perf, Facts& facts);
 // Returns the files that the job's data flags name, with their checksums. Code::kNotFound, kUsage: see data::locate.
 Result<std::vector<DataFile>> data_files(const job::Flags& flags);
 
-// The measurements of `gather_job`.
+// The two measurements that `gather_job` makes with `perf`: the speed of the disk, and how fast images are decoded.
+// Each sets its members of `speeds`.
 void measure_disk(const RunDirectory& directory, const std::vector<DataFile>& files, Speeds& speeds);
 void measure_decoding(const job::Flags& flags, Speeds& speeds);
 

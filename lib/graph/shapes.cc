@@ -233,7 +233,9 @@ class Parameters {
     shapes.position.assign(graph.variables().size(), Shapes::kNowhere);
   }
 
-  // Records the reads of a node. `needed`: the shapes of the variables that the node reads after its data inputs.
+  // Adds each variable that the node reads to the learned tensors or the statistics, unless it is there already, and
+  // adds the node to its uses. `needed`: the shapes of these variables, which follow the data inputs among the node's
+  // inputs.
   Result<> read_by(NodeId id, const std::vector<Shape>& needed) {
     const Node& node = graph_.node(id);
     const std::vector<Argument> arguments = arguments_of(node.op, node.data_inputs.size());

@@ -109,7 +109,8 @@ FirstResize first_resize(int resize, Interpolation method, const ImageSize& from
 // The central square: the rows or columns [m, m + short), where m = (long - short) / 2, rounded down.
 Window central_square(const ImageSize& size);
 Image central_square(const Image& image);
-// Copies the pixels of `wanted`. `image` holds the part `part` of a larger image, in which `wanted` must lie.
+// Copies the window `wanted` of a larger image to `out`. `image` holds only the window `part` of that larger image, and
+// `wanted` must lie within `part`. Both windows are in coordinates of the larger image.
 void cut(const Image& image, const Window& part, const Window& wanted, Image& out);
 // `extension` is ".jpg" (quality 0 .. 100) or ".png" (quality is the compression level; above 9 means 3).
 Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string& extension, int quality);

@@ -139,8 +139,8 @@ class OnnxWriter {
     return tensor.name();
   }
 
-  // The name of the learned array or statistic that is the argument number `argument` of the node. It is added to the
-  // model when it is first used.
+  // The name of the learned array or statistic that the node has as its input number `argument`. The first call for an
+  // array also adds the array to the model.
   std::string parameter(NodeId id, size_t argument) {
     const graph::VariableId variable = *network_.graph.variable(node(id).inputs[argument]);
     const bool learned = network_.graph.variables()[variable].role == graph::Variable::Role::kLearned;

@@ -52,8 +52,9 @@ class Backlog {
   const uint64_t bytes_max_;
   mutable Mutex mutex_;
   uint64_t bytes_ DT_GUARDED_BY(mutex_) = 0;
-  std::optional<Clock::time_point> paused_since_
-      DT_GUARDED_BY(mutex_);  // when reading paused, or when the network last took a message
+  // The time at which reading paused or, if the network has taken a message since then, the time at which it took the
+  // last one. nullopt: reading is not paused.
+  std::optional<Clock::time_point> paused_since_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace dtrain::rpc

@@ -71,7 +71,8 @@ void Machine::handle(const Withdraw& event, Out&) {
   if (phase_ == Phase::kGathering) {
     processes_.erase(event.incarnation);
   } else if (phase_ == Phase::kStarting) {
-    process->closed_ms = now_ms_;  // it may ask again; otherwise it is declared lost like any other process
+    // The process may repeat its join in time. If it does not, it is declared lost, as when a stream stays closed.
+    process->closed_ms = now_ms_;
   }
 }
 

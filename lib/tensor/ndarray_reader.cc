@@ -162,7 +162,8 @@ class Reader {
     Shape shape;
     for (int32_t i = 0; i < dimensions; i++) {
       DT_TRY(const T extent, number<T>());
-      if (static_cast<int64_t>(extent) < least) return fail(Code::kData, "the array's dimension {} is {}", i, extent);
+      if (static_cast<int64_t>(extent) < least)
+        return fail(Code::kData, "the array's dimension {} is {}, but must be at least {}", i, extent, least);
       shape.push_back(extent);
     }
     if (is_too_large(shape)) return fail(Code::kData, "the array's shape {} is too large", to_string(shape));

@@ -59,7 +59,8 @@ class Reporter {
   // To be called after a step that ran from `begin` until now and waited for its batch for `data_wait` of this time.
   // `samples`: the number of samples that the step applied.
   void time_step(SteadyTime begin, SteadyTime::duration data_wait, int64_t samples);
-  // Adds the time since `begin`, which belongs to training but not to a single step.
+  // Counts the time since `begin` as time of training that belongs to no single step, such as the wait for the last
+  // weights of an epoch.
   void time_wait(SteadyTime begin);
   // Adds the time since `begin`, excluding the time spent in steps, to the time of this phase.
   void time_phase(Phase phase, SteadyTime begin) {

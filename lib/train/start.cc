@@ -75,7 +75,10 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
   const int64_t epoch = header.position.epoch;
   const int64_t steps = spec.steps_until(epoch + 1) - spec.steps_until(epoch);
   if (spec.ends_after_fixed_steps && header.position.step >= steps) {
-    return fail(Code::kData, "the checkpoint is at step {}, but an epoch has {} steps", header.position.step, steps);
+    return fail(Code::kData,
+                "the checkpoint was written within an epoch, after {} of its steps, but in this job that epoch has "
+                "only {} steps",
+                header.position.step, steps);
   }
   DT_TRY(std::vector<NamedArray> slots, pick_slots(checkpoint.slots, spec, view));
   return Start{.position = header.position,

@@ -13,7 +13,8 @@ struct TimeToAccuracy {
   uint64_t samples = 0;  // samples of all workers, applied since the start of the run
 };
 
-// The levels are `every`, 2 * `every`, ... up to 1.
+// Records when the accuracy first reached each level. The levels are `every`, 2 * `every`, ... up to 1, where `every`
+// is the constructor's argument.
 class AccuracyTimes {
  public:
   explicit AccuracyTimes(double every) : every_(every) {}  // 0: no levels

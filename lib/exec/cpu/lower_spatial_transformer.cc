@@ -11,8 +11,8 @@ using graph::NodeId;
 
 namespace {
 
-// Runs work(image) for all images, on several threads. A position counts as several elements, because it takes some
-// arithmetic.
+// Runs work(image) for all images, on several threads if that is worthwhile. For this decision, each element of the
+// output counts as kCost elements, because sampling it takes some arithmetic.
 template <class Work>
 void for_each_image(const Sampling& s, int64_t images, const Work& work) {
   constexpr int64_t kCost = 16;

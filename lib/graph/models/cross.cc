@@ -61,8 +61,10 @@ Result<Graph> cross(const ModelOptions& options, int64_t depth) {
   constexpr int64_t kGroups = 3, kBlockLayers = 4, kOuterLayers = 2;
   if (depth == 0) depth = 56;
   if (depth < kOuterLayers + kGroups * kBlockLayers) {
-    return fail(Code::kUsage, "network '{}' cannot have {} layers: the depth must be at least {} (20, 32, 56, 110)",
-                options.network, depth, kOuterLayers + kGroups * kBlockLayers);
+    return fail(
+        Code::kUsage,
+        "network '{}' cannot have {} layers: the depth must be at least {}; usual depths are 20, 32, 56 and 110",
+        options.network, depth, kOuterLayers + kGroups * kBlockLayers);
   }
   Builder b({.convolution = "pad stride", .batch_norm = "eps fix_gamma momentum", .pooling = "stride"});
   Blocks blocks(b, options);

@@ -156,8 +156,8 @@ std::vector<exec::Executor*> all_of(exec::DeviceGroup& executors) {
   return all;
 }
 
-// Whether the devices sum their gradients before the sum is sent. That is so with dist_device_*, except that CPU
-// devices compute the sum in the host's memory.
+// Whether the devices themselves sum their gradients before the sum is sent to the servers: true for GPUs with
+// dist_device_*. Never true for CPU devices, whose gradients the store sums in the host's memory.
 bool sums_on_devices(const StoreSetup& setup, const Devices& devices) {
   const job::Store& store = setup.plan.store;
   return devices.module() != nullptr && store.servers && store.sum == job::Sum::kDevice;
