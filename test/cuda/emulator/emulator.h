@@ -71,6 +71,16 @@ class LateStreams {
   ~LateStreams();
 };
 
+// While it exists, work that this thread queues outside of captures is recorded, but does not run. For the bytes and
+// launches of programs that are too large to run here.
+class RecordOnly {
+ public:
+  RecordOnly();
+  RecordOnly(const RecordOnly&) = delete;
+  RecordOnly& operator=(const RecordOnly&) = delete;
+  ~RecordOnly();
+};
+
 // How many times this process has called a function that waits for a device: synchronization of an event, a stream or
 // the device; and how many graphs it has launched.
 uint64_t host_waits();

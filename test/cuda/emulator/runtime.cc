@@ -67,7 +67,7 @@ constexpr int kDevices = 4;
 constexpr size_t kMemory = size_t{8} << 30;
 
 thread_local cudaError_t next_error = cudaSuccess;
-thread_local bool late = false;
+thread_local bool late = false, records_only = false;
 thread_local uint64_t late_seed = 0, streams_made = 0, calls_before_error = 0;
 thread_local int captures = 0, current_device = 0;
 std::atomic<uint64_t> waits = 0, launched_graphs = 0;
@@ -190,6 +190,7 @@ uint64_t timed_events() {
 }
 
 void queue(cudaStream_t stream, std::function<void()> work, std::function<bool()> ready, std::shared_ptr<void> held) {
+  if (records_only) return;
   if (stream == nullptr) {
     run_all();
     while (ready && !ready()) std::this_thread::yield();
@@ -207,6 +208,13 @@ void queue(cudaStream_t stream, std::function<void()> work, std::function<bool()
 void check_device(cudaStream_t stream) {
   if (device_of(stream) == current_device) return;
   throw_cuda_error(__FILE__, __LINE__, "a kernel in a stream of another device", cudaErrorInvalidResourceHandle);
+}
+
+RecordOnly::RecordOnly() {
+  records_only = true;
+}
+RecordOnly::~RecordOnly() {
+  records_only = false;
 }
 
 LateStreams::LateStreams(uint64_t seed) {
