@@ -107,9 +107,12 @@ bool is_small(const Case& c) {
 }  // namespace
 
 std::vector<Part> convolution_parts(Machine& machine) {
-  static constexpr const char* kNames[] = {"first convolution 7x7 stride 2, resnet conv0", "convolution 1x1",
+  static constexpr const char* kNames[] = {"first convolution 7x7 stride 2, resnet conv0",
+                                           "convolution 1x1",
                                            "convolution 1x1 stride 2, a projection of even size",
-                                           "convolution 3x3, 64 channels", "convolution 3x3 stride 2, even size"};
+                                           "convolution 3x3, 64 channels",
+                                           "convolution 3x3 stride 2, even size",
+                                           "residual unit, projection of the activated input"};
   const Mode mode = mode_of("float16");
   std::vector<Part> parts;
   for (const Case& c : exec::test::operator_cases()) {

@@ -11,7 +11,8 @@ namespace dtrain::gpu {
 // The most informative checks that fit into two minutes: convolutions in a graph, pixels through the loaded module, a
 // training, two rates, and where the time of a step goes.
 std::vector<Part> quick_parts(Machine& machine, const Settings& settings);
-// Five convolutions of ResNet in float16, compared with the reference, plain and captured.
+// Five convolutions and a residual unit of ResNet in float16, compared with the reference, plain and captured. In the
+// unit, convolutions add to other tensors.
 std::vector<Part> convolution_parts(Machine& machine);
 // Every operator case of test/exec/cases.h, in every type: node by node against the reference; then fused, captured and
 // repeated.

@@ -7,11 +7,17 @@ namespace {
 void forward(OperationGraph& graph, const ConvolutionPass& pass, const Window& window, cudnnDataType_t type,
              const TensorExtent& extent, OperationGraph::Tensor x, OperationGraph::Tensor w) {
   const TensorExtent channels{.c = extent.c};
-  if (pass.pass == Pass::kForward && pass.shape.op.bias) {
-    OperationGraph::Tensor product = graph.passed_on({.n = extent.n, .c = extent.c, .h = extent.h, .w = extent.w});
+  if (pass.has_bias()) {
+    const TensorExtent packed{.n = extent.n, .c = extent.c, .h = extent.h, .w = extent.w};
+    const Descriptor* product = &graph.passed_on(packed);
+    graph.convolution_forward(window, x, w, *product);
+    if (pass.adds) {
+      OperationGraph::Tensor with_z = graph.passed_on(packed);
+      graph.add(*product, graph.tensor(Slot::kZ, type, packed), with_z);
+      product = &with_z;
+    }
     OperationGraph::Tensor bias = graph.tensor(Slot::kBias, type, channels);
-    graph.convolution_forward(window, x, w, product);
-    graph.add(product, bias, graph.tensor(Slot::kY, type, extent));
+    graph.add(*product, bias, graph.tensor(Slot::kY, type, extent));
     return;
   }
   OperationGraph::Tensor y = graph.tensor(Slot::kY, type, extent);
@@ -46,7 +52,7 @@ OperationGraph operations_of(const ConvolutionPass& pass) {
     case Pass::kForward:
     case Pass::kForwardStatistics: forward(graph, pass, window, type, y_extent, x, w); break;
     case Pass::kBackwardData:
-      graph.convolution_backward_data(window, x, w, graph.tensor(Slot::kY, type, y_extent));
+      graph.convolution_backward_data(window, x, w, graph.tensor(Slot::kY, type, y_extent), pass.adds);
       break;
     case Pass::kBackwardFilter:
       graph.convolution_backward_filter(window, x, w, graph.tensor(Slot::kY, type, y_extent));

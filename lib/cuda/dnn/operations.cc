@@ -9,10 +9,11 @@ namespace {
 // The first id of tensors that are passed on without being stored; the ids of slots are smaller.
 constexpr int64_t kFirstPassedOn = 1000;
 
-// Makes the operation overwrite its result instead of adding to it.
-void set_factors(Descriptor& operation, cudnnBackendAttributeName_t alpha, cudnnBackendAttributeName_t beta) {
+// Makes the operation overwrite its result, or add to it.
+void set_factors(Descriptor& operation, cudnnBackendAttributeName_t alpha, cudnnBackendAttributeName_t beta,
+                 bool adds = false) {
   operation.set(alpha, 1.0F);
-  operation.set(beta, 0.0F);
+  operation.set(beta, adds ? 1.0F : 0.0F);
 }
 
 }  // namespace
@@ -25,6 +26,7 @@ const char* slot_name(Slot slot) {
     case Slot::kBias: return "bias";
     case Slot::kSum: return "sum";
     case Slot::kSquareSum: return "square_sum";
+    case Slot::kZ: return "z";
   }
   return "?";
 }
@@ -84,14 +86,14 @@ void OperationGraph::convolution_forward(const Window& window, Tensor x, Tensor 
   forward.finalize();
 }
 
-void OperationGraph::convolution_backward_data(const Window& window, Tensor dx, Tensor w, Tensor dy) {
+void OperationGraph::convolution_backward_data(const Window& window, Tensor dx, Tensor w, Tensor dy, bool adds) {
   Descriptor& backward = operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
   backward.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, convolution(window));
   backward.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, dx);
   backward.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, w);
   backward.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, dy);
-  set_factors(backward, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA);
+  set_factors(backward, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+              adds);
   backward.finalize();
 }
 

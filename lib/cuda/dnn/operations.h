@@ -14,7 +14,7 @@ namespace dtrain::cuda {
 
 // The tensors of a plan that are in memory. The caller binds a pointer to each. In backward passes, kX, kW and kY mean
 // tensors of these shapes, which are either values or gradients.
-enum class Slot : int64_t { kX = 1, kW = 2, kY = 3, kBias = 4, kSum = 5, kSquareSum = 6 };
+enum class Slot : int64_t { kX = 1, kW = 2, kY = 3, kBias = 4, kSum = 5, kSquareSum = 6, kZ = 7 };
 
 const char* slot_name(Slot slot);  // for example "x"
 
@@ -42,7 +42,8 @@ class OperationGraph {
 
   // y = x (*) w. The number of groups follows from the channels of w.
   void convolution_forward(const Window& window, Tensor x, Tensor w, Tensor y);
-  void convolution_backward_data(const Window& window, Tensor dx, Tensor w, Tensor dy);
+  // adds: to what dx already contains.
+  void convolution_backward_data(const Window& window, Tensor dx, Tensor w, Tensor dy, bool adds);
   void convolution_backward_filter(const Window& window, Tensor x, Tensor dw, Tensor dy);
   // y = a + b, with b broadcast along the axes where its extent is 1.
   void add(Tensor a, Tensor b, Tensor y);

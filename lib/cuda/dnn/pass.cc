@@ -37,8 +37,9 @@ std::string ConvolutionShape::text() const {
 }
 
 std::string ConvolutionPass::text() const {
-  const char* bias = pass == Pass::kForward && shape.op.bias ? " + bias" : "";
-  return fmt::format("{}{} {} {}", pass_name(pass), bias, type_name(type), shape.text());
+  const char* added = !adds ? "" : pass == Pass::kForward ? " + z" : " + dx";
+  return fmt::format("{}{}{} {} {}", pass_name(pass), added, has_bias() ? " + bias" : "", type_name(type),
+                     shape.text());
 }
 
 std::vector<ConvolutionCase> convolutions_of(const graph::Graph& graph, const graph::Shapes& shapes, int64_t batch) {

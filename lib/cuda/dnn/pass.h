@@ -45,7 +45,11 @@ struct ConvolutionPass {
   ConvolutionShape shape;
   Pass pass = Pass::kForward;
   Type type = Type::kFloat32;
+  // kForward: y = x (*) w + z + bias, where z has the form of y and the bias is always given (it may be 0): engines
+  // that are not compiled at run time add both or none. kBackwardData: the result is added to what dx already contains.
+  bool adds = false;
 
+  [[nodiscard]] bool has_bias() const { return pass == Pass::kForward && (shape.op.bias || adds); }
   [[nodiscard]] std::string text() const;  // for example "forward float16 256x64x56x56 k64 3x3 s1 p1"; used as a key
 };
 

@@ -9,13 +9,14 @@
 
 namespace dtrain::cuda {
 
-// The device memory of one pass, aligned to 16 bytes. bias: only if the pass has one. workspace: workspace_bytes() of
-// the plan.
+// The device memory of one pass, aligned to 16 bytes. bias and z: only if the pass has them. workspace:
+// workspace_bytes() of the plan.
 struct ConvolutionPointers {
   void* x = nullptr;
   void* w = nullptr;
   void* y = nullptr;
   void* bias = nullptr;
+  void* z = nullptr;
   void* workspace = nullptr;
 };
 

@@ -16,6 +16,10 @@ struct LayerPlans {
   ConvolutionShape shape;
   // backward_data: for a single image if Layout::wants_sum is set for the layer's input.
   std::shared_ptr<const ConvolutionPlan> forward, backward_data, backward_filter;
+  // Plans with ConvolutionPass::adds; null if there is nothing to add, or if the device has no such plan.
+  // forward_adding computes a later Add too (Fusions::sum_of), backward_data_adding adds to the gradient of another
+  // reader of the input.
+  std::shared_ptr<const ConvolutionPlan> forward_adding, backward_data_adding;
 };
 
 // Indexed by node; only convolutions and fully connected layers have entries. Errors are those of the runner.

@@ -13,13 +13,18 @@ namespace {
 
 class DnnPlan final : public ConvolutionPlan {
  public:
-  DnnPlan(Plan plan, bool bias, cudnnHandle_t handle) : plan_(std::move(plan)), bias_(bias), handle_(handle) {}
+  DnnPlan(Plan plan, const ConvolutionPass& pass, cudnnHandle_t handle)
+      : plan_(std::move(plan)),
+        has_bias_(pass.has_bias()),
+        has_z_(pass.pass == Pass::kForward && pass.adds),
+        handle_(handle) {}
 
   [[nodiscard]] size_t workspace_bytes() const override { return plan_.workspace_bytes(); }
 
   [[nodiscard]] Call bind(const ConvolutionPointers& at) const override {
     std::vector<Binding> bindings{{Slot::kX, at.x}, {Slot::kW, at.w}, {Slot::kY, at.y}};
-    if (bias_) bindings.push_back({Slot::kBias, at.bias});
+    if (has_bias_) bindings.push_back({Slot::kBias, at.bias});
+    if (has_z_) bindings.push_back({Slot::kZ, at.z});
     // Calls are copied, but a bound plan is not copyable.
     const auto bound = std::make_shared<const BoundPlan>(plan_.bind(bindings, at.workspace));
     return [bound, handle = handle_](cudaStream_t stream) { bound->run(handle, stream); };
@@ -27,7 +32,7 @@ class DnnPlan final : public ConvolutionPlan {
 
  private:
   Plan plan_;
-  bool bias_;
+  bool has_bias_, has_z_;
   cudnnHandle_t handle_;
 };
 
@@ -38,8 +43,7 @@ class DnnRunner final : public ConvolutionRunner {
 
   Result<std::shared_ptr<const ConvolutionPlan>> plan(const ConvolutionPass& pass, bool tf32) override {
     DT_TRY(Plan plan, planner(tf32).plan(pass));
-    const bool bias = pass.pass == Pass::kForward && pass.shape.op.bias;
-    return std::make_shared<DnnPlan>(std::move(plan), bias, handle_.get());
+    return std::make_shared<DnnPlan>(std::move(plan), pass, handle_.get());
   }
 
   // Stores the plans. A cache that cannot be written only costs time at the next start.

@@ -25,6 +25,7 @@ Lowering::Lowering(const LowerRequest& request)
       outputs_(request.graph.nodes().size()),
       terms_(outputs_.size()),
       gradient_terms_(request.shapes.parameters.size()),
+      readers_(graph::readers(request.graph)),
       depends_on_training_(graph::depends_on_training(request.graph, request.shapes)),
       buckets_left_(request.options.bucket_begin.size()) {}
 
@@ -112,28 +113,49 @@ ValueId Lowering::gradient_of(NodeId id, size_t argument) {
   return gradient_terms_[*p].emplace_back(program_.bytes(form.stored_bytes()));
 }
 
-void Lowering::contribute(NodeId id, const Map& term) {
+bool Lowering::is_centered(NodeId id) const {
+  const std::vector<NodeId>& readers = readers_[id];
+  if (readers.size() != 1 || !depends_on_training(readers[0])) return false;
+  const auto* norm = std::get_if<graph::BatchNorm>(&node(readers[0]).op);
+  return norm != nullptr && !norm->global_statistics;
+}
+
+void Lowering::contribute(NodeId id, const Map& term, bool own) {
   if (!wants_gradient(id)) return;
   const MapForm& form = layout_.maps[id];
   const bool fits = term.h == form.h && term.w == form.w;
-  terms_[id].push_back(fits ? term : reordered(id, packed(id, term), form));
+  terms_[id].push_back(fits ? Term{term, own} : Term{reordered(id, packed(id, term), form), true});
 }
 
 Map Lowering::take_term(NodeId id) {
   if (terms_[id].empty()) return {};
-  const Map term = terms_[id].back();
+  const Map term = terms_[id].back().map;
   terms_[id].pop_back();
+  return term;
+}
+
+Map Lowering::take_own_term(NodeId id) {
+  const MapForm& form = layout_.maps[id];
+  const auto usable = [&](const Term& term) {
+    return term.own && term.map.packed() && term.map.channels == form.channels && term.map.zeros == 0;
+  };
+  const auto found = std::ranges::find_if(terms_[id], usable);
+  if (found == terms_[id].end()) return {};
+  const Map term = found->map;
+  terms_[id].erase(found);
   return term;
 }
 
 Map Lowering::gradient(NodeId id) {
   if (terms_[id].empty()) return {};
   if (terms_[id].size() > 1) {
-    const Map sum = program_.like(terms_[id][0]);
-    emit_sum(id, terms_[id], sum, false);
-    terms_[id] = {sum};
+    std::vector<Map> maps;
+    for (const Term& term : terms_[id]) maps.push_back(term.map);
+    const Map sum = program_.like(maps[0]);
+    emit_sum(id, std::move(maps), sum, false);
+    terms_[id] = {{sum, true}};
   }
-  return terms_[id][0];
+  return terms_[id][0].map;
 }
 
 void Lowering::emit_row_sum(NodeId id, const Map& map, ValueId sum) {
@@ -153,6 +175,18 @@ void Lowering::emit_zeros(NodeId id, ValueId value, size_t bytes) {
   program_.step(id, {{}, {value}}, [=](const Addresses& at) -> Call {
     return [memory = at.at(value), bytes](cudaStream_t s) { DT_CUDA(cudaMemsetAsync(memory, 0, bytes, s)); };
   });
+}
+
+ValueId Lowering::zeros(size_t bytes) {
+  if (zeros_ == kNoValue) {
+    size_t most = bytes;
+    for (const auto& [node, plans] : plans_) {
+      most = std::max(most, static_cast<size_t>(plans.shape.op.filters * bytes_of(type())));
+    }
+    zeros_ = program_.bytes(most);
+    emit_zeros(0, zeros_, most);
+  }
+  return zeros_;
 }
 
 void Lowering::emit_sum(NodeId id, std::vector<Map> terms, const Map& y, bool relu, double factor) {
@@ -354,7 +388,7 @@ Lowered lower(const LowerRequest& request) {
   drop_empty(l.backward_);
   std::vector<Map> gradients(l.outputs_.size());
   for (NodeId id = 0; id < gradients.size(); id++) {
-    if (l.terms_[id].size() == 1) gradients[id] = l.terms_[id][0];
+    if (l.terms_[id].size() == 1) gradients[id] = l.terms_[id][0].map;
   }
   return {std::move(l.program_), std::move(l.forward_), std::move(l.backward_),
           std::move(l.outputs_), std::move(gradients),  std::move(results)};

@@ -115,21 +115,29 @@ class Lowering {
 
   // See graph::depends_on_training.
   [[nodiscard]] bool depends_on_training(graph::NodeId id) const { return depends_on_training_[id] != 0; }
+  // Whether the only reader of the node's output subtracts the mean of the batch from each channel, so that adding a
+  // constant to a channel changes nothing.
+  [[nodiscard]] bool is_centered(graph::NodeId id) const;
   // Whether the gradient with respect to the node's output is needed.
   [[nodiscard]] bool wants_gradient(graph::NodeId id) const { return layout_.wants_gradient[id] != 0; }
   // Layout::wants_sum: the gradient with respect to the node's output has one image, the sum over all.
   [[nodiscard]] bool wants_sum(graph::NodeId id) const { return layout_.wants_sum[id] != 0; }
-  // Adds a term to the gradient with respect to `id`'s output; ignored if that gradient is not needed.
-  void contribute(graph::NodeId id, const Map& term);
+  // Adds a term to the gradient with respect to `id`'s output; ignored if that gradient is not needed. `own`: nothing
+  // else reads the term, so another term may be added to it in its memory.
+  void contribute(graph::NodeId id, const Map& term, bool own = false);
   // Removes and returns one of the terms added so far, for a kernel that adds it to the term that it computes. Absent
   // if there is none.
   Map take_term(graph::NodeId id);
+  // Like take_term, but only a term that may be overwritten and has the form of the node's output without a pitch.
+  Map take_own_term(graph::NodeId id);
   // The gradient with respect to the node's output: the sum of its terms. Absent if there are none.
   Map gradient(graph::NodeId id);
   // Emits y = `factor` times the sum of maps of one form, and then max(y, 0) if relu.
   void emit_sum(graph::NodeId id, std::vector<Map> terms, const Map& y, bool relu, double factor = 1);
   // Emits a step that sets `sum` [channels], floats, to the sum of the map's rows.
   void emit_row_sum(graph::NodeId id, const Map& map, ValueId sum);
+  // Zeros in device memory that last for the whole pass, at least `bytes`.
+  ValueId zeros(size_t bytes);
   // Emits a step that sets the value's bytes to 0.
   void emit_zeros(graph::NodeId id, ValueId value, size_t bytes);
 
@@ -157,13 +165,19 @@ class Lowering {
   PassInput input_;
   Fusions fusions_;
   Program program_;
-  std::vector<Map> outputs_;             // indexed by node
-  std::vector<std::vector<Map>> terms_;  // indexed by node
+  std::vector<Map> outputs_;  // indexed by node
+  struct Term {
+    Map map;
+    bool own = false;
+  };
+  std::vector<std::vector<Term>> terms_;  // indexed by node
+  ValueId zeros_ = kNoValue;              // of the largest size that is asked for
   std::map<graph::NodeId, Norm> norms_;
   // For each parameter, the values that are converted to its gradient, in the order of the backward pass. There are
   // several if several nodes read the parameter. Empty if a kernel writes the canonical gradient itself.
   std::vector<std::vector<ValueId>> gradient_terms_;
-  std::vector<char> depends_on_training_;  // indexed by node
+  std::vector<std::vector<graph::NodeId>> readers_;  // indexed by node
+  std::vector<char> depends_on_training_;            // indexed by node
   std::vector<StepRange> forward_, backward_;
   size_t buckets_awaited_ = 0, buckets_left_;
 };

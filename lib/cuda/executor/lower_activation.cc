@@ -35,7 +35,7 @@ void emit_backward(Lowering& l, NodeId id, Curve curve, const Map& y) {
                                                .add = at.in(add),
                                                .dx = at.out(dx)};
                      });
-  l.contribute(input, dx);
+  l.contribute(input, dx, true);
 }
 
 }  // namespace

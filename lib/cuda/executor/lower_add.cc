@@ -1,4 +1,5 @@
 #include "cuda/executor/lower_batch_norm.h"
+#include "cuda/kernels/batch_norm.h"
 #include "cuda/kernels/elementwise.h"
 
 namespace dtrain::cuda {
@@ -34,6 +35,14 @@ Map emit_relu_backward(Lowering& l, NodeId id, const Map& y, const Map& dy) {
   return dz;
 }
 
+// A place for the bits that say where the ReLU passes a value, so that the backward pass need not read y. Absent in
+// inference, or if the kernel cannot write them.
+ValueId make_passed(Lowering& l, const Map& x, const Map& skip, const Map& y) {
+  const bool wide = x.channels * bytes_of(x.type) % 16 == 0 && x.packed() && skip.packed() && y.packed();
+  if (!l.training() || !wide) return kNoValue;
+  return l.program().bytes(static_cast<size_t>(passed_bytes(x.type, x.rows(), x.channels)));
+}
+
 // Computes relu(norm + skip) in the normalization's last pass over memory.
 Lowering::EmitBackward lower_with_norm(Lowering& l, NodeId id, NodeId relu) {
   const NodeId norm_id = l.fusions().norm_of[id];
@@ -41,14 +50,15 @@ Lowering::EmitBackward lower_with_norm(Lowering& l, NodeId id, NodeId relu) {
   const Norm norm = l.norm_for_sum(norm_id);
   const NodeId skip_id = l.input_node(id, skip_index);
   const Map y = l.make_output(relu), skip = l.plain_input(id, skip_index);
-  emit_apply(l, norm, skip, true, y);
+  const ValueId passed = make_passed(l, norm.x, skip, y);
+  emit_apply(l, norm, skip, true, y, passed);
   l.set_output(id, y);
-  return [&l, norm, y, skip, skip_id, relu] {
+  return [&l, norm, y = passed == kNoValue ? y : Map{}, passed, skip, skip_id, relu] {
     const Map dy = l.gradient(relu);
     if (!dy.exists()) return;
     const Map dskip = l.wants_gradient(skip_id) ? l.program().like(skip) : Map{};
-    emit_norm_backward(l, norm, {.y = y, .dy = dy, .dskip = dskip, .relu = true});
-    if (dskip.exists()) l.contribute(skip_id, dskip);
+    emit_norm_backward(l, norm, {.y = y, .dy = dy, .dskip = dskip, .passed = passed, .relu = true});
+    if (dskip.exists()) l.contribute(skip_id, dskip, true);
   };
 }
 
@@ -60,9 +70,12 @@ Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
   const NodeId relu = l.fusions().relu_after[id];
   const bool fused = relu != Fusions::kNone;
   if (l.fusions().norm_of[id] != Fusions::kNone) return lower_with_norm(l, id, relu);
-  const Map y = l.make_output(fused ? relu : id);
-  l.emit_sum(id, inputs_as(l, id, y), y, fused);
-  l.set_output(id, y);
+  if (!l.output(id).exists()) {  // else the last convolution before it has computed the sum
+    const Map sum = l.make_output(fused ? relu : id);
+    l.emit_sum(id, inputs_as(l, id, sum), sum, fused);
+    l.set_output(id, sum);
+  }
+  const Map y = l.output(id);
   return [&l, id, relu, fused, y] {
     Map dy = l.gradient(fused ? relu : id);
     if (!dy.exists()) return;

@@ -72,8 +72,9 @@ Norm begin_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
 
 }  // namespace
 
-void emit_apply(Lowering& l, const Norm& norm, const Map& skip, bool relu, const Map& y) {
-  Uses uses{{norm.x.value, skip.value, norm.mean, norm.inv_std, norm.variance, norm.gamma, norm.beta}, {y.value}};
+void emit_apply(Lowering& l, const Norm& norm, const Map& skip, bool relu, const Map& y, ValueId passed) {
+  Uses uses{{norm.x.value, skip.value, norm.mean, norm.inv_std, norm.variance, norm.gamma, norm.beta},
+            {y.value, passed}};
   uses.overwrites = {in_place(norm.x, y), in_place(skip, y)};
   l.program().kernel(norm.id, batch_norm_apply, uses, [=](const Addresses& at) {
     return BatchNormApply{.type = norm.x.type,
@@ -88,7 +89,8 @@ void emit_apply(Lowering& l, const Norm& norm, const Map& skip, bool relu, const
                           .gamma = at.at<float>(norm.gamma),
                           .beta = at.at<float>(norm.beta),
                           .relu = relu,
-                          .y = at.out(y)};
+                          .y = at.out(y),
+                          .passed = at.at<uint8_t>(passed)};
   });
 }
 
@@ -105,7 +107,7 @@ void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradi
   const Map add = wanted && l.input(norm.id).same_form(norm.x) ? l.take_term(input) : Map{};
   const Map dx = wanted ? l.program().like(norm.x) : Map{};
   const ValueId scratch = workspace(l, norm.x);
-  Uses uses{{norm.x.value, g.y.value, g.dy.value, norm.mean, norm.inv_std, norm.gamma, norm.beta, add.value},
+  Uses uses{{norm.x.value, g.y.value, g.passed, g.dy.value, norm.mean, norm.inv_std, norm.gamma, norm.beta, add.value},
             {dx.value, g.dskip.value, dgamma, dbeta}};
   if (wanted) uses.overwrites = {in_place(add, dx), in_place(g.dy, dx)};
   l.program().kernel(norm.id, batch_norm_backward, uses, [=](const Addresses& at) {
@@ -115,6 +117,7 @@ void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradi
                              .x = at.in(norm.x),
                              .y = at.in(g.y),
                              .dy = at.in(g.dy),
+                             .passed = at.at<uint8_t>(g.passed),
                              .relu = g.relu,
                              .global = norm.global,
                              .mean = at.at<float>(norm.mean),
@@ -128,7 +131,7 @@ void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradi
                              .dx = at.out(dx),
                              .workspace = at.at(scratch)};
   });
-  if (wanted) l.contribute(input, dx);
+  if (wanted) l.contribute(input, dx, true);
 }
 
 Lowering::EmitBackward lower_batch_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {

@@ -21,21 +21,37 @@ struct Layer {
   ValueId w, bias;
 };
 
-// Emits one pass with the tensors that its plan uses.
-void emit(Lowering& l, NodeId id, const std::shared_ptr<const ConvolutionPlan>& plan, Uses uses, ValueId x, ValueId w,
-          ValueId y, ValueId bias) {
+// The tensors of one pass.
+struct Tensors {
+  ValueId x, w, y, bias = kNoValue, z = kNoValue;
+};
+
+void emit(Lowering& l, NodeId id, const std::shared_ptr<const ConvolutionPlan>& plan, Uses uses, const Tensors& t) {
   const ValueId workspace = l.program().scratch(plan->workspace_bytes());
   l.program().step(id, std::move(uses), [=](const Addresses& at) {
-    return plan->bind({at.at(x), at.at(w), at.at(y), at.at(bias), at.at(workspace)});
+    return plan->bind({at.at(t.x), at.at(t.w), at.at(t.y), at.at(t.bias), at.at(t.z), at.at(workspace)});
   });
 }
 
 void emit_forward(Lowering& l, const Layer& layer) {
   const auto& [id, plans, x, y, w, bias] = layer;
-  emit(l, id, plans->forward, {{x.value, w, bias}, {y.value}}, x.value, w, y.value, bias);
+  emit(l, id, plans->forward, {{x.value, w, bias}, {y.value}}, {x.value, w, y.value, bias});
 }
 
+// Computes layer + z, where z is the other input of the Add that follows. The layer's own output is never stored.
+void emit_forward_adding(Lowering& l, const Layer& layer, NodeId add) {
+  const auto& [id, plans, x, y, w, own_bias] = layer;
+  const size_t other = l.input_node(add, 0) == id ? 1 : 0;
+  const Map z = l.packed(add, l.plain_input(add, other));
+  const size_t bias_bytes = static_cast<size_t>(plans->shape.op.filters * bytes_of(y.type));
+  const ValueId bias = own_bias != kNoValue ? own_bias : l.zeros(bias_bytes);
+  emit(l, id, plans->forward_adding, {{x.value, w, bias, z.value}, {y.value}}, {x.value, w, y.value, bias, z.value});
+}
+
+// Nothing is emitted for a bias whose effect a batch normalization takes away: the gradient is 0, as its memory is from
+// the beginning.
 void emit_bias_gradient(Lowering& l, const Layer& layer, const Map& dy) {
+  if (l.is_centered(layer.id)) return;
   const ValueId dbias = l.gradient_of(layer.id, Convolution::kBias);
   if (dbias == kNoValue) return;
   l.emit_row_sum(layer.id, dy, dbias);
@@ -54,21 +70,24 @@ Map sum_of_images(Lowering& l, NodeId id, const Map& map) {
   return sum;
 }
 
-// Emits the backward pass. dx has the form of the layer's input, or a single image if only the sum over the images is
-// needed.
-void emit_backward(Lowering& l, const Layer& layer, const Map& dx) {
+// Emits the backward pass. make_dx() makes a map in the form of the layer's input, or with a single image if only the
+// sum over the images is needed. If another reader of the input has a gradient for it, this layer's is added there.
+template <class MakeDx>
+void emit_backward(Lowering& l, const Layer& layer, const MakeDx& make_dx) {
   Map dy = l.gradient(layer.id);
   if (!dy.exists()) return;
   dy = l.packed(layer.id, dy);
   emit_bias_gradient(l, layer, dy);
   const ValueId dw = l.gradient_of(layer.id, Convolution::kWeight), x = layer.x.value;
-  emit(l, layer.id, layer.plans->backward_filter, {{x, dy.value}, {dw}}, x, dw, dy.value, kNoValue);
+  emit(l, layer.id, layer.plans->backward_filter, {{x, dy.value}, {dw}}, {x, dw, dy.value});
   const NodeId input = l.input_node(layer.id);
   if (!l.wants_gradient(input)) return;
   if (l.wants_sum(input)) dy = sum_of_images(l, layer.id, dy);
-  emit(l, layer.id, layer.plans->backward_data, {{layer.w, dy.value}, {dx.value}}, dx.value, layer.w, dy.value,
-       kNoValue);
-  l.contribute(input, dx);
+  const Map term = layer.plans->backward_data_adding == nullptr ? Map{} : l.take_own_term(input);
+  const Map dx = term.exists() ? term : make_dx();
+  emit(l, layer.id, term.exists() ? layer.plans->backward_data_adding : layer.plans->backward_data,
+       {{layer.w, dy.value, term.value}, {dx.value}}, {dx.value, layer.w, dy.value});
+  l.contribute(input, dx, true);
 }
 
 // Returns x packed and with the number of channels that the convolution reads; additional channels are zero.
@@ -92,19 +111,24 @@ Map readable(Lowering& l, NodeId id, const Map& x, int64_t channels) {
 Lowering::EmitBackward lower_convolution(Lowering& l, NodeId id) {
   const LayerPlans& plans = l.plans(id);
   const Map x = l.input(id);
+  const NodeId output = plans.forward_adding != nullptr ? l.fusions().summed_by[id] : id;
   const Layer layer{id,
                     &plans,
                     readable(l, id, x, plans.shape.c),
-                    l.make_output(id),
+                    l.make_output(output),
                     l.stored_weight(id, Convolution::kWeight),
                     l.stored_weight(id, Convolution::kBias)};
-  emit_forward(l, layer);
-  l.set_output(id, layer.y);
+  if (output == id) {
+    emit_forward(l, layer);
+  } else {
+    emit_forward_adding(l, layer, output);
+  }
+  l.set_output(output, layer.y);
   return [&l, layer, x] {
-    if (!l.wants_gradient(l.input_node(layer.id))) return emit_backward(l, layer, {});
-    const int64_t images = l.wants_sum(l.input_node(layer.id)) ? 1 : x.n;
-    const Map dx = l.program().map(x.type, images, x.h, x.w, x.channels, layer.x.channels - x.channels);
-    emit_backward(l, layer, dx);
+    emit_backward(l, layer, [&] {
+      const int64_t images = l.wants_sum(l.input_node(layer.id)) ? 1 : x.n;
+      return l.program().map(x.type, images, x.h, x.w, x.channels, layer.x.channels - x.channels);
+    });
   };
 }
 
@@ -118,10 +142,7 @@ Lowering::EmitBackward lower_fully_connected(Lowering& l, NodeId id) {
                     l.stored_weight(id, FullyConnected::kBias)};
   emit_forward(l, layer);
   l.set_output(id, layer.y);
-  return [&l, layer] {
-    const bool wanted = l.wants_gradient(l.input_node(layer.id));
-    emit_backward(l, layer, wanted ? l.program().like(layer.x) : Map{});
-  };
+  return [&l, layer] { emit_backward(l, layer, [&] { return l.program().like(layer.x); }); };
 }
 
 }  // namespace dtrain::cuda

@@ -73,7 +73,7 @@ void emit_backward(Lowering& l, const Pool& p, bool max) {
       return AveragePoolingBackward{dx.type, p.shape, p.divide, at.in(dy), at.in(add), at.out(dx)};
     });
   }
-  l.contribute(input, dx);
+  l.contribute(input, dx, true);
 }
 
 }  // namespace

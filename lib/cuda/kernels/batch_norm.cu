@@ -135,6 +135,7 @@ struct ApplyArguments {
   float epsilon;
   bool relu;
   RowsOut<T> y;
+  uint8_t* passed;
 };
 
 template <int N, class T>
@@ -152,6 +153,15 @@ __device__ __forceinline__ Affine<N> load_affine(const ApplyArguments<T>& a, int
     affine.scale[k] = a.gamma == nullptr ? inv_std : a.gamma[channel + k] * inv_std;
   }
   return affine;
+}
+
+// Bit k: whether the k-th value is above 0 as it is stored.
+template <class T, int N>
+__device__ __forceinline__ uint8_t bits_above_zero(const float (&y)[N]) {
+  unsigned bits = 0;
+#pragma unroll
+  for (int k = 0; k < N; k++) bits |= (rounded<T>(y[k]) > 0 ? 1u : 0u) << k;
+  return static_cast<uint8_t>(bits);
 }
 
 template <class T, int N>
@@ -173,6 +183,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) apply_kernel(const 
       for (int k = 0; k < N; k++) x[k] = x[k] > 0 ? x[k] : 0.0f;
     }
     store<N>(x, a.y.at(row, channel));
+    if (N == kWide<T> && a.passed != nullptr) a.passed[row * a.groups + group] = bits_above_zero<T>(x);
   }
 }
 
@@ -236,12 +247,14 @@ void batch_norm_apply(const BatchNormApply& s, cudaStream_t stream) {
   DT_KERNEL_CHECK((s.inv_std == nullptr) != (s.variance == nullptr),
                   "exactly one of inv_std and variance must be given");
   const Width width = Width(s.type, s.channels).rows(s.x).rows(s.skip).rows(s.y);
+  DT_KERNEL_CHECK(s.passed == nullptr || width.wide(), "the bits need rows that are moved 16 bytes at a time");
   const auto [grid, block] = row_grid(s.rows, width.groups());
   const int64_t maps = s.skip.data == nullptr ? 2 : 3;
+  const int64_t bits = s.passed == nullptr ? 0 : passed_bytes(s.type, s.rows, s.channels);
   const Launch what{.name = "batch_norm_apply",
                     .grid = grid,
                     .block = block,
-                    .bytes = maps * s.rows * s.channels * bytes_of(s.type),
+                    .bytes = maps * s.rows * s.channels * bytes_of(s.type) + bits,
                     .stream = stream};
   with_width(s.type, width.wide(), [&]<class T, int N>() {
     launch(what, apply_kernel<T, N>,
@@ -256,7 +269,8 @@ void batch_norm_apply(const BatchNormApply& s, cudaStream_t stream) {
                              .beta = s.beta,
                              .epsilon = static_cast<float>(s.epsilon),
                              .relu = s.relu,
-                             .y = rows_of<T>(s.y, s.channels)});
+                             .y = rows_of<T>(s.y, s.channels),
+                             .passed = s.passed});
   });
 }
 

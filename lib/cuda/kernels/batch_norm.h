@@ -44,7 +44,9 @@ void batch_norm_inverse(const BatchNormInverse& inverse, cudaStream_t stream);
 // y = gamma (x - mean) inv_std + beta, plus skip if it is given, then max(y, 0) if relu. In inference, pass `variance`
 // (the moving one) and epsilon instead of inv_std.
 //   x, skip, y [rows, channels]    mean, inv_std, variance, gamma, beta [channels]    y may be x or skip
-// Bytes: (2 or, with skip, 3) * rows * channels * bytes_of(type).
+// passed, if not null: for every 16 bytes of y one byte, whose bits are set where y > 0, from the lowest bit on. Only
+// if rows of x, skip and y can be moved 16 bytes at a time. Bytes: (2 or, with skip, 3) * rows * channels *
+// bytes_of(type), and those of `passed`.
 struct BatchNormApply {
   Type type = Type::kFloat32;
   int64_t rows = 0, channels = 0;
@@ -57,7 +59,12 @@ struct BatchNormApply {
   const float* beta = nullptr;
   bool relu = false;
   Out y = {};
+  uint8_t* passed = nullptr;
 };
+// Number of bytes of `passed` in BatchNormApply and BatchNormBackward.
+inline int64_t passed_bytes(Type type, int64_t rows, int64_t channels) {
+  return rows * channels * bytes_of(type) / 16;
+}
 void batch_norm_apply(const BatchNormApply& apply, cudaStream_t stream);
 
 // With dz = dy, or dy [y > 0] if relu:
@@ -65,17 +72,19 @@ void batch_norm_apply(const BatchNormApply& apply, cudaStream_t stream);
 //   dx = add + gamma inv_std (dz - dbeta/m - xhat sum(dz xhat)/m)
 //   dx = add + gamma inv_std dz if mean and inv_std are given ones, not the batch's (global)
 //   x, y, dy, add, dx, dskip [rows, channels]    mean, inv_std, gamma, beta, dgamma, dbeta [channels]
-// y is required if a skip was added before the ReLU. Otherwise leave it null: [y > 0] is then recomputed from x, bit
-// for bit as batch_norm_apply computed it, which saves reading y twice. dskip is the gradient of the skip. It may be
-// given only with relu (without relu it equals dy). It is written in the first pass over memory; the second pass reads
-// it instead of dy and y.
-// dx may be null if it is not needed, and may be add or dy. dskip may be dy. add may be null.
-// Three launches, or two without dx. Bytes, in units of rows * channels * bytes_of(type): for the sums 2, + 1 with y, +
-// 1 with dskip; for dx 3, + 1 with y unless dskip is given, + 1 with add; and the partial results twice.
+// y, or the bits that batch_norm_apply wrote to `passed`, are required if a skip was added before the ReLU. Otherwise
+// leave both null: [y > 0] is then recomputed from x, bit for bit as batch_norm_apply computed it. dskip is the
+// gradient of the skip. It may be given only with relu (without relu it equals dy). It is written in the first pass
+// over memory; the second pass reads it instead of dy and y. dx may be null if it is not needed, and may be add or dy.
+// dskip may be dy. add may be null. Three launches, or two without dx. Bytes, in units of rows * channels *
+// bytes_of(type): for the sums 2, + 1 with y or
+// + 1/16 with `passed`, + 1 with dskip; for dx 3, + 1 with y or + 1/16 with `passed` unless dskip is given, + 1 with
+// add; and the partial results twice.
 struct BatchNormBackward {
   Type type = Type::kFloat32;
   int64_t rows = 0, channels = 0;
   In x = {}, y = {}, dy = {};
+  const uint8_t* passed = nullptr;
   bool relu = false, global = false;
   const float* mean = nullptr;
   const float* inv_std = nullptr;

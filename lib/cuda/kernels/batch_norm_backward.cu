@@ -10,13 +10,14 @@ namespace dtrain::cuda {
 namespace {
 
 // How the kernel determines where the ReLU passes the gradient.
-enum class Mask { kNone, kByOutput, kByInput };
+enum class Mask { kNone, kByOutput, kByInput, kByBits };
 
 template <class T>
 struct BackwardArguments {
   int64_t rows, groups, rows_each;
   Mask mask;
   Rows<T> x, y, dy, add;
+  const uint8_t* passed;
   const float *mean, *inv_std, *gamma, *beta;
   RowsOut<T> dskip, dx;
   float* partials;    // [chunk][sum dz, sum dz (x - mean)][channel]
@@ -37,6 +38,13 @@ template <class T, int N>
 __device__ __forceinline__ void mask_gradient(const BackwardArguments<T>& a, const Affine<N>& affine, int64_t row,
                                               int64_t channel, const float (&x)[N], float (&d)[N]) {
   if (a.mask == Mask::kNone) return;
+  if (a.mask == Mask::kByBits) {
+    const int64_t element = row * a.groups * N + channel;
+    const unsigned bits = a.passed[element / kWide<T>] >> (element % kWide<T>);
+#pragma unroll
+    for (int k = 0; k < N; k++) d[k] = (bits >> k & 1) != 0 ? d[k] : 0.0f;
+    return;
+  }
   float y[N];
   if (a.mask == Mask::kByOutput) {
     load<N>(a.y.at(row, channel), y);
@@ -151,6 +159,7 @@ Width width_of(const BatchNormBackward& s) {
 
 Mask mask_of(const BatchNormBackward& s) {
   if (!s.relu) return Mask::kNone;
+  if (s.passed != nullptr) return Mask::kByBits;
   return s.y.data != nullptr ? Mask::kByOutput : Mask::kByInput;
 }
 
@@ -164,6 +173,7 @@ BackwardArguments<T> arguments_of(const BatchNormBackward& s, const Width& width
           .y = rows_of<T>(s.y, s.channels),
           .dy = rows_of<T>(s.dy, s.channels),
           .add = rows_of<T>(s.add, s.channels),
+          .passed = s.passed,
           .mean = s.mean,
           .inv_std = s.inv_std,
           .gamma = s.gamma,
@@ -172,6 +182,17 @@ BackwardArguments<T> arguments_of(const BatchNormBackward& s, const Width& width
           .dx = rows_of<T>(s.dx, s.channels),
           .partials = static_cast<float*>(s.workspace),
           .sums = sums_of(s.workspace, s.type, s.rows, s.channels)};
+}
+
+// The bytes from which a pass reads the mask.
+int64_t mask_bytes(const BatchNormBackward& s) {
+  switch (mask_of(s)) {
+    case Mask::kByOutput: return s.rows * s.channels * bytes_of(s.type);
+    case Mask::kByBits: return passed_bytes(s.type, s.rows, s.channels);
+    case Mask::kNone:
+    case Mask::kByInput: return 0;
+  }
+  return 0;
 }
 
 // The arguments of the second pass. If dskip was written, it replaces dy, and no mask is needed.
@@ -184,12 +205,13 @@ BackwardArguments<T> second_pass(const BatchNormBackward& s, BackwardArguments<T
 }
 
 void backward_sums(const BatchNormBackward& s, const Width& width, const Chunks& chunks, cudaStream_t stream) {
-  const int64_t maps = 2 + (mask_of(s) == Mask::kByOutput ? 1 : 0) + (s.dskip.data != nullptr ? 1 : 0);
-  const Launch what{.name = "batch_norm_backward_sums",
-                    .grid = chunks.grid,
-                    .block = chunks.block,
-                    .bytes = maps * s.rows * s.channels * bytes_of(s.type) + bytes_of_partials(chunks, s.channels),
-                    .stream = stream};
+  const int64_t maps = 2 + (s.dskip.data != nullptr ? 1 : 0);
+  const Launch what{
+      .name = "batch_norm_backward_sums",
+      .grid = chunks.grid,
+      .block = chunks.block,
+      .bytes = maps * s.rows * s.channels * bytes_of(s.type) + mask_bytes(s) + bytes_of_partials(chunks, s.channels),
+      .stream = stream};
   with_width(s.type, width.wide(),
              [&]<class T, int N>() { launch(what, backward_sums_kernel<T, N>, arguments_of<T>(s, width, chunks)); });
 }
@@ -214,14 +236,14 @@ void finish_backward(const BatchNormBackward& s, const Chunks& chunks, cudaStrea
 }
 
 void backward_apply(const BatchNormBackward& s, const Width& width, const Chunks& chunks, cudaStream_t stream) {
-  const bool reads_y = mask_of(s) == Mask::kByOutput && s.dskip.data == nullptr;
-  const int64_t maps = 3 + (reads_y ? 1 : 0) + (s.add.data != nullptr ? 1 : 0);
+  const int64_t maps = 3 + (s.add.data != nullptr ? 1 : 0);
   const auto [grid, block] = row_grid(s.rows, width.groups());
-  const Launch what{.name = "batch_norm_backward_apply",
-                    .grid = grid,
-                    .block = block,
-                    .bytes = maps * s.rows * s.channels * bytes_of(s.type),
-                    .stream = stream};
+  const Launch what{
+      .name = "batch_norm_backward_apply",
+      .grid = grid,
+      .block = block,
+      .bytes = maps * s.rows * s.channels * bytes_of(s.type) + (s.dskip.data == nullptr ? mask_bytes(s) : 0),
+      .stream = stream};
   with_width(s.type, width.wide(), [&]<class T, int N>() {
     launch(what, backward_apply_kernel<T, N>, second_pass(s, arguments_of<T>(s, width, chunks)));
   });

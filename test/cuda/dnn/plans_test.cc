@@ -190,6 +190,27 @@ TEST_CASE("every convolution of 16 channels and more can sum its statistics in t
   }
 }
 
+// The engines are those of the same passes without the addition, so adding costs only the reading of the other tensor.
+// Without a bias, the forward pass would have to be compiled at run time.
+TEST_CASE("convolutions can add to another tensor in every type", "[cuda]") {
+  Planner planner(h200(), {.deterministic = true, .compile_at_run_time = false});
+  for (const Layer& layer : all_layers()) {
+    if (!layer.is_map || layer.shape.c % 8 != 0 || (!layer.small && layer.networks[0] != "resnet-50")) continue;
+    for (const Type type : kTypes) {
+      for (const Pass pass : {Pass::kForward, Pass::kBackwardData}) {
+        ConvolutionPass adding = pass_of(layer, pass, type);
+        INFO(adding.text());
+        const Result<Plan> plain = planner.plan(adding);
+        adding.adds = true;
+        const Result<Plan> added = planner.plan(adding);
+        REQUIRE(added);
+        if (pass == Pass::kBackwardData) CHECK(added->tag() == plain->tag());
+        CHECK(added->workspace_bytes() <= plain->workspace_bytes() + 4096);
+      }
+    }
+  }
+}
+
 // If a later cuDNN writes slices in place, this fails, and the executor may then let convolutions write into a Concat.
 TEST_CASE("a slice of a wider tensor costs a packed copy", "[cuda]") {
   Planner planner(h200(), {});

@@ -121,6 +121,51 @@ TEST_CASE("an operation that a device does not support is an Error of the right 
   CHECK_THAT(full.error().message, Catch::Matchers::Contains("out of memory"));
 }
 
+namespace {
+
+// A step of a residual unit on a device that refuses some passes: its gradients, and how many launches' names contain
+// each text.
+struct ResidualStep {
+  std::vector<float> gradients;
+  std::vector<cuda::emulator::Record> records;
+
+  explicit ResidualStep(const char* refused) {
+    std::vector<exec::test::Case> cases = exec::test::operator_cases();
+    const auto c =
+        std::ranges::find(cases, "residual unit, projection of the activated input", &exec::test::Case::name);
+    REQUIRE(c != cases.end());
+    Options options = exec::test::case_options(*c);
+    options.keep_all = false;
+    const auto runner = cuda::test::plain_runner(refused);
+    const auto executor = cuda::make_backend(0, runner)->compile(c->graph, options).value();
+    fill_parameters(executor->parameters(), Values::kIntegers, 1);
+    const HostBatch batch = make_batch(*c, Values::kIntegers, 1);
+    const cuda::emulator::Session session;
+    REQUIRE(executor->forward(batch.view(), no_wait));
+    REQUIRE(executor->backward(no_wait));
+    records = session.records();
+    const std::span<const float> all = executor->parameters().all_gradients;
+    gradients.assign(all.begin(), all.end());
+  }
+  [[nodiscard]] int64_t count(const std::string& part) const {
+    return std::ranges::count_if(records, [&](const auto& r) { return r.name.find(part) != std::string::npos; });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a device whose convolutions cannot add has kernels that do", "[cuda][exec]") {
+  const ResidualStep adding(""), no_forward(" + z"), no_backward(" + dx");
+  CHECK(adding.count(" + z") == 1);
+  CHECK(adding.count(" + dx") == 1);
+  CHECK(adding.count("sum") == no_forward.count("sum") - 1);
+  CHECK(adding.count("sum") == no_backward.count("sum") - 1);
+  CHECK(no_forward.count(" + z") == 0);
+  CHECK(no_backward.count(" + dx") == 0);
+  CHECK(no_forward.gradients == adding.gradients);
+  CHECK(no_backward.gradients == adding.gradients);
+}
+
 TEST_CASE("a label that is not a class is refused before anything runs", "[cuda][exec]") {
   auto executor = compile(options_with({0}));
   HostBatch batch = random_batch(1);

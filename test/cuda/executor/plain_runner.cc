@@ -51,6 +51,10 @@ void store(Type type, const Extent& e, const std::vector<float>& planar, void* m
   for_each_number(e, [&](size_t from, int64_t to) { set_number(type, memory, to, planar[from]); });
 }
 
+void add(const std::vector<float>& more, std::vector<float>& values) {
+  for (size_t i = 0; i < values.size(); i++) values[i] += more[i];
+}
+
 class PlainPlan final : public ConvolutionPlan {
  public:
   explicit PlainPlan(const ConvolutionPass& pass) : pass_(pass) {}
@@ -59,11 +63,12 @@ class PlainPlan final : public ConvolutionPlan {
   [[nodiscard]] size_t workspace_bytes() const override { return 1000; }
 
   [[nodiscard]] Call bind(const ConvolutionPointers& pointers) const override {
-    for (const void* p : {pointers.x, pointers.w, pointers.y, pointers.bias}) {
+    for (const void* p : {pointers.x, pointers.w, pointers.y, pointers.bias, pointers.z}) {
       DT_CHECK(reinterpret_cast<uintptr_t>(p) % 16 == 0, "{}: a tensor lies at {}", pass_.text(), p);
     }
     return [this, pointers](cudaStream_t stream) {
-      const auto elements = static_cast<int64_t>(x().count() + w().count() + y().count());
+      const size_t added = !pass_.adds ? 0 : pass_.pass == Pass::kForward ? y().count() : x().count();
+      const auto elements = static_cast<int64_t>(x().count() + w().count() + y().count() + added);
       emulator::record({pass_.text(), {}, {}, elements * bytes_of(pass_.type)});
       emulator::queue(stream, [this, pointers] { run(pointers); });
     };
@@ -85,14 +90,19 @@ class PlainPlan final : public ConvolutionPlan {
     std::vector<float> result;
     switch (pass_.pass) {
       case Pass::kForward: {
-        const std::vector<float> bias = op.bias ? load(type, {1, op.filters, 1, 1}, at.bias) : std::vector<float>{};
+        const bool has_bias = pass_.has_bias();
+        const std::vector<float> bias = has_bias ? load(type, {1, op.filters, 1, 1}, at.bias) : std::vector<float>{};
+        graph::Convolution with_bias = op;
+        with_bias.bias = has_bias;
         result.resize(y().count());
-        convolution_forward<float>(op, x(), load(type, x(), at.x), load(type, w(), at.w), bias, y(), result);
+        convolution_forward<float>(with_bias, x(), load(type, x(), at.x), load(type, w(), at.w), bias, y(), result);
+        if (pass_.adds) add(load(type, y(), at.z), result);
         return store(type, y(), result, at.y);
       }
       case Pass::kBackwardData:
         result.resize(x().count());
         convolution_backward_data<float>(op, x(), load(type, w(), at.w), y(), load(type, y(), at.y), result);
+        if (pass_.adds) add(load(type, x(), at.x), result);
         return store(type, x(), result, at.x);
       case Pass::kBackwardFilter:
         result.resize(w().count());

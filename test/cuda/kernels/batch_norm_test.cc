@@ -17,6 +17,7 @@ struct Setting {
   BatchNorm op = {};
   double mean = 0.3;
   bool skip = false, relu = false;
+  bool bits = false;  // the backward pass reads the ReLU's signs as bits instead of from y
 };
 
 struct Numbers {
@@ -81,6 +82,8 @@ Results run(const Setting& s, const Numbers& n) {
   const Array moving_mean = floats(n.moving_mean), moving_var = floats(n.moving_var);
   const Array dgamma(Type::kFloat32, c), dbeta(Type::kFloat32, c);
   const DeviceMemory workspace(static_cast<size_t>(batch_norm_workspace_bytes(s.type, rows, c)));
+  const DeviceMemory bits(s.bits ? static_cast<size_t>(passed_bytes(s.type, rows, c)) : 0);
+  auto* const passed = s.bits ? static_cast<uint8_t*>(bits.at(0)) : nullptr;
   batch_norm_statistics({.type = s.type,
                          .rows = rows,
                          .channels = c,
@@ -103,11 +106,13 @@ Results run(const Setting& s, const Numbers& n) {
                     .gamma = s.op.fix_gamma ? nullptr : gamma.floats(),
                     .beta = beta.floats(),
                     .relu = s.relu,
-                    .y = y.out()},
+                    .y = y.out(),
+                    .passed = passed},
                    nullptr);
   BatchNormBackward backward = backward_of(s, gamma.floats(), beta.floats());
   backward.x = x.in();
-  backward.y = s.skip && s.relu ? y.in() : In{};
+  backward.y = s.skip && s.relu && !s.bits ? y.in() : In{};
+  backward.passed = passed;
   backward.dy = dy.in();
   backward.mean = mean.floats();
   backward.inv_std = inv_std.floats();
@@ -223,6 +228,20 @@ TEST_CASE("the sign of the relu is the same from the output and from the input",
   }
 }
 
+// With dy, dx or the skip's gradient at an odd address, the backward pass moves single values, but reads the same bits.
+TEST_CASE("the signs of the relu are the same as bits and from the output", "[cuda]") {
+  for (const Type type : kTypes) {
+    for (const Extent& e : {Extent{2, 64, 14, 14}, Extent{3, 24, 5, 7}}) {
+      Setting s{.type = type, .e = e, .op = {.fix_gamma = false}, .skip = true, .relu = true};
+      const Numbers n(s);
+      const Results by_output = in_all_orders([&] { return run(s, n); });
+      s.bits = true;
+      const Results by_bits = in_all_orders([&] { return run(s, n); });
+      for (size_t i = 0; i < by_output.size(); i++) CHECK(same_bits(by_output[i], by_bits[i]));
+    }
+  }
+}
+
 TEST_CASE("inference normalizes by the moving statistics", "[cuda]") {
   for (const Type type : kTypes) {
     for (const bool fix_gamma : {false, true}) {
@@ -268,6 +287,14 @@ TEST_CASE("batch norm reports the bytes that it moves", "[cuda]") {
   CHECK(bytes(3) == 4 * map + partials);
   CHECK(bytes(4) == partials + 5 * 64 * 4);
   CHECK(bytes(5) == 4 * map);
+
+  Setting by_bits = s;
+  by_bits.bits = true;
+  const emulator::Session other;
+  run(by_bits, Numbers(by_bits));
+  CHECK(other.records()[2].bytes == 3 * map + map / 16);
+  CHECK(other.records()[3].bytes == 3 * map + map / 16 + partials);
+  CHECK(other.records()[5].bytes == 4 * map);
 }
 
 }  // namespace dtrain::cuda::test
