@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "base/host_limits.h"
 #include "cuda/executor/backend.h"
 #include "cuda/executor/dnn_runner.h"
 #include "cuda/nccl_collective.h"
@@ -61,6 +62,7 @@ class CudaModule final : public exec::DeviceModule {
   Result<std::unique_ptr<exec::Backend>> make_backend(int device, const std::string& plan_cache,
                                                       const Log& log) override {
     try {
+      DT_TRY_VOID(check_architecture(device), "opening GPU {}", device);
       DT_TRY(std::shared_ptr<ConvolutionRunner> runner, make_dnn_runner(device, plan_cache, log), "opening GPU {}",
              device);
       return cuda::make_backend(device, std::move(runner));
@@ -92,6 +94,18 @@ class CudaModule final : public exec::DeviceModule {
     if (device < count) return {};
     return fail(Code::kDevice, "there is no GPU {}: this process can use {} (CUDA_VISIBLE_DEVICES can hide others)",
                 device, count == 1 ? "only GPU 0" : fmt::format("the GPUs 0 to {}", count - 1));
+  }
+
+  // The module has no code for older devices.
+  static Result<> check_architecture(int device) {
+    constexpr int kOldestMajor = 8;
+    cudaDeviceProp found;
+    DT_CUDA(cudaGetDeviceProperties(&found, device));
+    if (found.major >= kOldestMajor) return {};
+    return fail(Code::kDevice,
+                "GPU {} on {} ({}, sm_{}{}) is older than this program supports: use a GPU of sm_{}0 or "
+                "later",
+                device, host_name(), found.name, found.major, found.minor, kOldestMajor);
   }
 
   static std::vector<CudaExecutor*> of_module(std::span<exec::Executor* const> executors) {

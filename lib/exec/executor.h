@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/waits.h"
 #include "graph/ids.h"
 #include "optim/loss_scale.h"
 #include "tensor/batch.h"
@@ -62,6 +63,7 @@ struct Options {
   bool same_batch = false;
   bool keep_all = false;                    // keep every node's output and gradient readable, for --check and tests
   telemetry::Timeline* timeline = nullptr;  // where the nodes' times are recorded; null: not recorded
+  Waits* waits = nullptr;                   // where waits for a GPU are listed; null: they are not listed
 };
 
 // Not thread-safe. dtrain's own code allocates nothing after compile(). After a DeviceError the executor is unusable,

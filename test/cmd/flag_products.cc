@@ -49,7 +49,7 @@ DT_DUMPED(Distortion, interpolation, resize, rotate_max, rotate, rotate_list, sh
 DT_DUMPED(SyntheticOptions, image, classes, batch_size, batches, seed, rank)
 DT_DUMPED(LoaderOptions, mode, share, share_in, batch_size, batches, labels, pixels, allocate, shuffle, shuffle_chunk_bytes, seed, threads, threads_max, prefetch, max_bad_records, wait_max, timeline)
 DT_DUMPED(InputForm, shape, normalisation)
-DT_DUMPED(exec::Options, purpose, batch_size, inputs, threads, winograd, bucket_begin, dtype, tf32, parameters_on_device, same_batch, keep_all, timeline)
+DT_DUMPED(exec::Options, purpose, batch_size, inputs, threads, winograd, bucket_begin, dtype, tf32, parameters_on_device, same_batch, keep_all, timeline, waits)
 DT_DUMPED(OptimizerSpec, name, momentum, weight_decay, clip_gradient, parameters, seed)
 DT_DUMPED(ScheduleSpec::LargeBatch, scale, warmup_epochs, rise)
 DT_DUMPED(ScheduleSpec, base, factor, step_epochs, every_epochs, kind, power, end_epochs, warmup_epochs, warmup_begin, large_batch)

@@ -36,6 +36,7 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::compile(const graph::Graph& 
 
 CudaExecutor::~CudaExecutor() {
   // Queued work still uses the memory. A device that failed has no queued work left.
+  if (device_hangs()) return;
   cudaSetDevice(device_);
   for (const CudaStream* stream : {&compute_, &copy_, &batch_}) {
     if (stream->get() != nullptr) cudaStreamSynchronize(stream->get());
@@ -78,7 +79,7 @@ void CudaExecutor::make_streams() {
   for (CudaStream* stream : {&compute_, &copy_, &batch_}) *stream = make_stream();
   for (CudaEvent* event : {&order_, &uploaded_, &results_, &taken_}) *event = make_event();
   for (size_t b = 0; b < options_.bucket_begin.size(); b++) downloaded_.push_back(make_event());
-  store_ = owner_ != nullptr ? owner_->store_ : std::make_shared<StoreStream>(device_);
+  store_ = owner_ != nullptr ? owner_->store_ : std::make_shared<StoreStream>(device_, options_.waits);
   if (owner_ == nullptr) store_->record_on(&spans_);
   if (!on_device()) return;
   if (owner_ == nullptr) store_->set_drop_graphs([this] { step_ = RecordedWork(); });
@@ -243,8 +244,8 @@ Result<> CudaExecutor::forward(const exec::Batch& batch, const exec::WeightsWait
   parameters_->end_use(copy_.get());
   // The host's batch, weights and statistics belong to the caller again when this returns, even after an error. The
   // uploads finish long before the program has run.
-  batch_memory_->await();
-  DT_CUDA(cudaEventSynchronize(uploaded_.get()));
+  store_->await(batch_memory_->copied());
+  store_->await(uploaded_.get());
   return result;
 }
 
@@ -267,7 +268,7 @@ void CudaExecutor::finish_results() {
   if (is_staged_) run_staged();
   if (!results_pending_) return;
   DT_CUDA(cudaSetDevice(device_));
-  DT_CUDA(cudaEventSynchronize(results_.get()));
+  store_->await(results_.get());
   results_pending_ = false;
   spans_.collect(compute_.get());
 }
@@ -336,7 +337,7 @@ Result<> CudaExecutor::backward(const exec::GradientReady& ready) {
     group_->cancel(outcome.error());
     (void)store_->wait(results_.get());
   }
-  cudaStreamSynchronize(copy_.get());
+  if (!device_hangs()) cudaStreamSynchronize(copy_.get());
   return outcome;
 }
 

@@ -28,7 +28,7 @@ void CudaExecutor::stage(const exec::Batch& batch) {
   if (!training()) {
     follow(compute_.get(), batch_.get());  // the last pass must end before the memory of its batch is overwritten
     stage_batch(batch);
-    batch_memory_->await();  // because the caller may change its memory once forward() has returned
+    store_->await(batch_memory_->copied());  // because the caller may change its memory once forward() has returned
     return;
   }
   if (!is_copied_ || !same_memory(batch, announced_)) copy_ahead(batch);

@@ -85,10 +85,6 @@ void BatchMemory::take(cudaStream_t stream) {
   copy(next_.keys, current_.keys);
 }
 
-void BatchMemory::await() const {
-  DT_CUDA(cudaEventSynchronize(copied_.get()));
-}
-
 std::vector<DeviceInput> BatchMemory::inputs() const {
   std::vector<DeviceInput> inputs;
   for (size_t i = 0; i < tables_.size(); i++) {

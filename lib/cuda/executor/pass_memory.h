@@ -18,7 +18,7 @@ struct DeviceInput {
 };
 
 // The memory of batches. A batch is copied from the caller's memory. If that memory is pinned, the device copies it,
-// and the caller must not change it until `await` has returned. Otherwise the driver first copies it in the calling
+// and the caller must not change it until `copied` has occurred. Otherwise the driver first copies it in the calling
 // thread, which takes time in that thread.
 //
 // With `ahead`, the next batch is copied into a staging buffer while the previous step still reads its own batch. From
@@ -34,8 +34,8 @@ class BatchMemory {
   void stage(const Batch& batch, cudaStream_t stream);
   // With `ahead`: queues the copy from the staging buffer to where the program reads. Otherwise does nothing.
   void take(cudaStream_t stream);
-  // Waits until the copies queued by `stage` are complete.
-  void await() const;
+  // Occurs when the copies that `stage` queued are complete.
+  [[nodiscard]] cudaEvent_t copied() const { return copied_.get(); }
 
   [[nodiscard]] std::vector<DeviceInput> inputs() const;
   // Returns [n, labels].

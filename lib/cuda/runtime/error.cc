@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -109,8 +110,29 @@ void throw_no_memory(size_t bytes, const char* where, int status) {
                                 (bytes + kMiB - 1) / kMiB, where, there, cause_of(cudaErrorMemoryAllocation)->advice));
 }
 
+namespace {
+
+std::atomic<bool> hangs = false;
+
+}  // namespace
+
+void throw_hanging(std::chrono::milliseconds limit) {
+  hangs = true;
+  throw DeviceError(fmt::format("{}: its work has not ended within {} s: {}", this_device(),
+                                static_cast<double>(limit.count()) / 1000, kReset));
+}
+
+bool device_hangs() noexcept {
+  return hangs;
+}
+
+void forget_hanging() noexcept {
+  hangs = false;
+}
+
 void report_failed_destroy(const char* what, int status) noexcept {
-  if (status == static_cast<int>(cudaErrorCudartUnloading)) return;
+  const auto error = static_cast<cudaError_t>(status);
+  if (error == cudaErrorCudartUnloading || cause_of(error) != nullptr) return;
   std::fprintf(stderr, "releasing a %s failed: error %d\n", what, status);
 }
 

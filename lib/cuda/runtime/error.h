@@ -1,6 +1,7 @@
 // Errors of CUDA calls.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -17,14 +18,22 @@ namespace dtrain::cuda {
 // bytes were wanted, and how many are free on the device.
 [[noreturn]] void throw_no_memory(size_t bytes, const char* where, int status);
 
+// Throws an error of the current device: its work has not ended within `limit`. From then on device_hangs() returns
+// true, and destructors neither wait for devices nor release what their work may use, because both would block forever.
+[[noreturn]] void throw_hanging(std::chrono::milliseconds limit);
+bool device_hangs() noexcept;
+// For tests, after the work has ended: destructors release everything again.
+void forget_hanging() noexcept;
+
 // "13.1" for 13010, as CUDA counts its versions; empty for 0, which means unknown.
 std::string cuda_version_text(int version);
 
 // "3072 of 8192 MiB are free", for numbers of bytes.
 std::string free_text(size_t free, size_t total);
 
-// Reports a failed call in a destructor on stderr, because no caller can handle it. Silent at the end of the process,
-// when the driver may be gone before static objects are. `status`: 0 is success in all CUDA libraries.
+// Reports a failed call in a destructor on stderr, because no caller can handle it. Silent for a device that failed,
+// which another call reports, and at the end of the process, when the driver may be gone before static objects are.
+// `status`: 0 is success in all CUDA libraries.
 void report_failed_destroy(const char* what, int status) noexcept;
 
 }  // namespace dtrain::cuda

@@ -22,7 +22,7 @@ class Handle {
     return *this;
   }
   ~Handle() {
-    if (raw_ == nullptr) return;
+    if (raw_ == nullptr || device_hangs()) return;
     if (const auto status = static_cast<int>(Destroy(raw_)); status != 0) report_failed_destroy("CUDA handle", status);
   }
 

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/waits.h"
 #include "cuda/runtime/device_spans.h"
 #include "cuda/runtime/handle.h"
 
@@ -16,8 +17,8 @@ namespace dtrain::cuda {
 // Only one thread at a time may use it.
 class StoreStream {
  public:
-  // `device` must be the current device.
-  explicit StoreStream(int device) : device_(device), stream_(make_stream()) {}
+  // `device` must be the current device. Waits that last are listed in `waits`, which may be null.
+  explicit StoreStream(int device, Waits* waits = nullptr) : device_(device), waits_(waits), stream_(make_stream()) {}
 
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] cudaStream_t get() const { return stream_.get(); }
@@ -51,15 +52,25 @@ class StoreStream {
   void set_watch(Watch watch) { watch_ = std::move(watch); }
   // Whether the stream's work may wait for other devices.
   [[nodiscard]] bool is_watched() const { return watch_ != nullptr; }
-  // Returns when the event has occurred.
-  Result<> wait(cudaEvent_t event) const;
+  // Both return when the event has occurred, and sleep meanwhile. A wait is an error of the device (it throws) after
+  // Limits::failed_after, because nothing that a device computes takes that long. await() does not call `watch`.
+  Result<> wait(cudaEvent_t event) const { return wait_for(event, watch_); }
+  void await(cudaEvent_t event) const { (void)wait_for(event, nullptr); }
+  struct Limits {
+    std::chrono::milliseconds listed_after{1'000}, failed_after{600'000};
+  };
+  void set_limits(const Limits& limits) { limits_ = limits; }
 
   // Where the stream's work is recorded; null: it is not recorded.
   void record_on(DeviceSpans* spans) { spans_ = spans; }
   [[nodiscard]] DeviceSpans* spans() const { return spans_; }
 
  private:
+  Result<> wait_for(cudaEvent_t event, const Watch& watch) const;
+
   int device_;
+  Waits* waits_;
+  Limits limits_;
   CudaStream stream_;
   bool replays_ = false;
   DeviceSpans* spans_ = nullptr;

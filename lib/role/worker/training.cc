@@ -168,6 +168,7 @@ Result<> Training::make_store(const MakeStore& make_store) {
 
 Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_with(exec::Options options) {
   options.timeline = timeline();
+  options.waits = &setup_.waits;
   std::vector<int64_t> batches = options_.device_batches;
   std::vector<std::unique_ptr<exec::Executor>> executors;
   for (size_t device = 0; device < batches.size(); device++) {

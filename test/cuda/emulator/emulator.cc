@@ -211,7 +211,9 @@ void launch_kernel(const Launch& launch, const Kernel& kernel) {
   emulator::check_device(launch.stream);
   emulator::record({launch.name, launch.grid, launch.block, launch.bytes});
   emulator::queue(launch.stream,
-                  [launch, work = kernel.bind(kernel.function, kernel.arguments)] { run_blocks(launch, work); });
+                  [launch, device = emulator::current(), work = kernel.bind(kernel.function, kernel.arguments)] {
+                    if (emulator::may_run(device)) run_blocks(launch, work);
+                  });
 }
 
 }  // namespace dtrain::cuda

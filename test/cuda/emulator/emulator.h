@@ -94,4 +94,14 @@ uint64_t timed_events();
 void fail_next_call(int error, uint64_t others = 0);
 bool failed();
 
+// Makes a kernel of this thread, the one after `others` other kernels, end with this cudaError_t. Its launch succeeds.
+// From then on the device runs nothing, and each call for it that can fail returns the error, until recover_devices().
+// faulted() tells whether that kernel has come.
+void fault_kernel(int error, uint64_t others = 0);
+bool faulted();
+void recover_devices();
+// Called before a kernel runs on the device: whether it runs.
+bool may_run(int device);
+int current();
+
 }  // namespace dtrain::cuda::emulator

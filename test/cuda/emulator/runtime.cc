@@ -1,6 +1,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -114,7 +115,12 @@ int device_of(cudaStream_t stream) {
   return stream == nullptr ? current_device : stream->device;
 }
 
+std::array<std::atomic<cudaError_t>, kDevices> faults{};  // of each device; cudaSuccess: it works
+thread_local cudaError_t next_fault = cudaSuccess;
+thread_local uint64_t kernels_before_fault = 0;
+
 cudaError_t outcome() {
+  if (const cudaError_t fault = faults[static_cast<size_t>(current_device)]; fault != cudaSuccess) return fault;
   if (next_error == cudaSuccess || calls_before_error-- > 0) return cudaSuccess;
   return std::exchange(next_error, cudaSuccess);
 }
@@ -175,6 +181,32 @@ void fail_next_call(int error, uint64_t others) {
 
 bool failed() {
   return next_error == cudaSuccess;
+}
+
+void fault_kernel(int error, uint64_t others) {
+  next_fault = static_cast<cudaError_t>(error);
+  kernels_before_fault = others;
+}
+
+bool faulted() {
+  return next_fault == cudaSuccess;
+}
+
+void recover_devices() {
+  next_fault = cudaSuccess;
+  for (auto& fault : faults) fault = cudaSuccess;
+}
+
+bool may_run(int device) {
+  auto& fault = faults[static_cast<size_t>(device)];
+  if (fault == cudaSuccess && next_fault != cudaSuccess && kernels_before_fault-- == 0) {
+    fault = std::exchange(next_fault, cudaSuccess);
+  }
+  return fault == cudaSuccess;
+}
+
+int current() {
+  return current_device;
 }
 
 uint64_t host_waits() {
@@ -269,7 +301,10 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device >= kDevices) return cudaErrorInvalidDevice;
-  *properties = {.name = "emulated GPU", .major = 9, .minor = 0, .multiProcessorCount = 1, .totalGlobalMem = kMemory};
+  const char* const old = std::getenv("DTRAIN_EMULATED_SM");  // "70"
+  const int sm = old == nullptr ? 90 : std::atoi(old);
+  *properties = {
+      .name = "emulated GPU", .major = sm / 10, .minor = sm % 10, .multiProcessorCount = 1, .totalGlobalMem = kMemory};
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int bytes, int device) {
@@ -393,6 +428,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event->captured) return cudaErrorCapturedEvent;
   if (event->stream != nullptr && !run(event->stream, event->queued)) return cudaErrorNotReady;
+  waits++;  // whoever asks until the event has occurred waits for it
   return outcome();
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

@@ -212,6 +212,66 @@ TEST_CASE("a device that fails in any call of a step is an Error that names it, 
   }
 }
 
+// The launch of the kernel succeeds; the device reports the error later, and does nothing from then on.
+TEST_CASE("a kernel that faults in any place of a step is an Error that names the device", "[cuda][kvstore]") {
+  const std::string gpu = "GPU 0 on " + host_name() + ": ";
+  for (const uint64_t before : {0, 1, 2}) {
+    size_t kernels = 0;
+    for (bool came = true; came; kernels++) {
+      INFO("kernel " << kernels << " of step " << before);
+      {
+        DeviceSteps steps(Type::kFloat16, job::OnNan::kFail, "dynamic");
+        for (uint64_t step = 0; step < before; step++) REQUIRE(steps.run(step, true));
+        cuda::emulator::fault_kernel(cudaErrorIllegalAddress, kernels);
+        const Result<> outcome = catching([&]() -> Result<> {
+          DT_TRY_VOID(steps.run(before, true));
+          return {};
+        });
+        came = cuda::emulator::faulted();
+        REQUIRE(outcome.has_value() == !came);
+        if (came) {
+          CHECK(outcome.error().code == Code::kDevice);
+          CHECK_THAT(outcome.error().message, Catch::Matchers::StartsWith(gpu + "its work was ended by an illegal"));
+        }
+      }
+      cuda::emulator::recover_devices();
+    }
+    CHECK(kernels > 10);
+  }
+}
+
+TEST_CASE("a device that hangs is listed as a wait and then an Error", "[cuda][kvstore]") {
+  std::atomic<bool> hangs = true;
+  Waits waits;
+  std::vector<OpenWait> listed;
+  {
+    const graph::Graph graph = toy_network();
+    const auto executor = must(cuda::test::emulated_backend()->compile(
+        graph,
+        {.batch_size = kToyBatch, .inputs = {{.shape = {1, 6, 6}}}, .parameters_on_device = true, .waits = &waits}));
+    const auto store = dynamic_cast<cuda::CudaExecutor&>(*executor).store_stream();
+    store->set_limits({.listed_after = std::chrono::milliseconds(0), .failed_after = std::chrono::milliseconds(20)});
+    cuda::emulator::queue(
+        store->get(), [] {},
+        [&] {
+          if (listed.empty()) listed = waits.open();
+          return !hangs;
+        });
+    const std::vector<float> images(static_cast<size_t>(kToyBatch) * 36), labels(static_cast<size_t>(kToyBatch));
+    REQUIRE(executor->forward(Batch::of(images, labels), exec::no_wait));
+    const Result<> outcome = catching([&] { return executor->backward([](size_t) { return Result<>{}; }); });
+    REQUIRE_FALSE(outcome);
+    CHECK(outcome.error().code == Code::kDevice);
+    CHECK_THAT(outcome.error().message,
+               Catch::Matchers::StartsWith("GPU 0 on " + host_name() + ": its work has not ended within 0.02 s: "));
+    hangs = false;
+    cudaDeviceSynchronize();
+    cuda::forget_hanging();
+  }
+  REQUIRE(listed.size() == 1);
+  CHECK(listed[0].name == "the work of GPU 0");
+}
+
 TEST_CASE("too little memory on a device says how much was wanted and how much is free", "[cuda][kvstore]") {
   cuda::emulator::fail_next_call(cudaErrorMemoryAllocation);
   const Result<> outcome = catching([]() -> Result<> {

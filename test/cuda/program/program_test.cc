@@ -26,9 +26,10 @@ class Place {
     REQUIRE(drawn.code == 0);
   }
 
-  [[nodiscard]] Ended dtrain(Words arguments) const {
+  [[nodiscard]] Ended dtrain(Words arguments, Words environment = {}) const {
     arguments.insert(arguments.begin(), DTRAIN_EXE);
-    return run(std::move(arguments), {.deadline_s = kDeadline_s, .directory = directory_.path(), .environment = {}});
+    return run(std::move(arguments),
+               {.deadline_s = kDeadline_s, .directory = directory_.path(), .environment = std::move(environment)});
   }
   // Trains for one epoch in the run directory `run`.
   [[nodiscard]] Ended train(const std::string& run, const Words& more) const {
@@ -119,6 +120,14 @@ TEST_CASE("a GPU that does not exist is named with the number of those that do",
   const Ended ended = Place().train("run", {"--gpus", "4"});
   CHECK(ended.code == 8);
   CHECK_THAT(ended.output, Contains("there is no GPU 4: this process can use the GPUs 0 to 3"));
+}
+
+TEST_CASE("a GPU that is too old is refused before the run", "[cuda][program]") {
+  const Ended ended = Place().dtrain(
+      {"--network", "mlp", "--image-shape", "3,16,16", "--data-dir", "data", "--gpus", "1"}, {"DTRAIN_EMULATED_SM=75"});
+  CHECK(ended.code == 8);
+  CHECK_THAT(ended.output, Contains("opening GPU 1") && Contains("(emulated GPU, sm_75) is older than this program "
+                                                                 "supports: use a GPU of sm_80 or later"));
 }
 
 }  // namespace dtrain::test
