@@ -6,6 +6,7 @@
 #include "base/host_limits.h"
 #include "cuda/executor/backend.h"
 #include "cuda/executor/dnn_runner.h"
+#include "cuda/executor/host_executor.h"
 #include "cuda/nccl_collective.h"
 #include "cuda/nccl_group.h"
 #include "cuda/optimizer.h"
@@ -78,12 +79,12 @@ class CudaModule final : public exec::DeviceModule {
 
   Result<std::vector<std::unique_ptr<comm::Collective>>> join(std::span<exec::Executor* const> executors,
                                                               const comm::Processes& processes) override {
-    return join_devices(of_module(executors), processes);
+    return join_devices(all_as<CudaExecutor>(executors), processes);
   }
 
   Result<> sum_gradients(std::span<exec::Executor* const> executors) override {
-    const std::vector<CudaExecutor*> all = of_module(executors);
-    DT_TRY(std::vector<std::unique_ptr<comm::Collective>> group, join_devices(all, {}));
+    const std::vector<HostExecutor*> all = all_as<HostExecutor>(executors);
+    DT_TRY(std::vector<std::unique_ptr<comm::Collective>> group, join_devices(all_as<CudaExecutor>(executors), {}));
     for (size_t i = 0; i < all.size(); i++) all[i]->sum_gradients_over(std::move(group[i]));
     return {};
   }
@@ -108,10 +109,11 @@ class CudaModule final : public exec::DeviceModule {
                 device, host_name(), found.name, found.major, found.minor, kOldestMajor);
   }
 
-  static std::vector<CudaExecutor*> of_module(std::span<exec::Executor* const> executors) {
-    std::vector<CudaExecutor*> all;
+  template <class Kind>
+  static std::vector<Kind*> all_as(std::span<exec::Executor* const> executors) {
+    std::vector<Kind*> all;
     all.reserve(executors.size());
-    for (exec::Executor* executor : executors) all.push_back(&dynamic_cast<CudaExecutor&>(*executor));
+    for (exec::Executor* executor : executors) all.push_back(&dynamic_cast<Kind&>(*executor));
     return all;
   }
 };

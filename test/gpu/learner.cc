@@ -1,6 +1,6 @@
 #include "learner.h"
 
-#include "cuda/executor/executor.h"
+#include "cuda/executor/device_executor.h"
 #include "cuda/optimizer.h"
 
 namespace dtrain::gpu {
@@ -57,7 +57,7 @@ Result<> Learner::step(double learning_rate) {
 
 Result<std::vector<cuda::TimedCall>> Learner::time_calls(const exec::Batch& batch, int steps) {
   constexpr double kRate = 1e-3;
-  return dynamic_cast<cuda::CudaExecutor&>(*executor_).time_calls(batch, updates(kRate), steps);
+  return dynamic_cast<cuda::DeviceExecutor&>(*executor_).time_calls(batch, updates(kRate), steps);
 }
 
 }  // namespace dtrain::gpu

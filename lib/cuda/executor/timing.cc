@@ -1,11 +1,11 @@
-// CudaExecutor::time_calls: a step as individual calls, with an event between every two of them.
+// DeviceExecutor::time_calls: a step as individual calls, with an event between every two of them.
 #include "cuda/executor/timing.h"
 
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 
-#include "cuda/executor/executor.h"
+#include "cuda/executor/device_executor.h"
 #include "cuda/kernels/layout.h"
 
 namespace dtrain::cuda {
@@ -41,9 +41,9 @@ double median(std::vector<float> values) {
 
 }  // namespace
 
-Result<std::vector<TimedCall>> CudaExecutor::time_calls(const exec::Batch& batch, const exec::GradientReady& ready,
-                                                        int steps) {
-  DT_CHECK(training() && on_device() && steps > 0, "only a training step whose update runs on the device can be timed");
+Result<std::vector<TimedCall>> DeviceExecutor::time_calls(const exec::Batch& batch, const exec::GradientReady& ready,
+                                                          int steps) {
+  DT_CHECK(training() && steps > 0, "only a training step can be timed");
   Marks marks;
   std::vector<std::vector<float>> times;  // indexed by call, then step
   for (int step = 0; step < steps; step++) {
@@ -59,7 +59,7 @@ Result<std::vector<TimedCall>> CudaExecutor::time_calls(const exec::Batch& batch
     times.resize(ms.size());
     for (size_t call = 0; call < ms.size(); call++) times[call].push_back(ms[call]);
   }
-  std::vector<TimedCall> calls = call_names_;
+  std::vector<TimedCall> calls = program_->calls();
   calls.insert(calls.begin(), {.name = "weights in the layout of the convolutions"});
   calls.push_back({.name = "update", .backward = true});
   DT_CHECK(calls.size() == times.size(), "{} calls, {} times", calls.size(), times.size());
@@ -67,14 +67,14 @@ Result<std::vector<TimedCall>> CudaExecutor::time_calls(const exec::Batch& batch
   return calls;
 }
 
-// Queues the work of forward_on_device and backward_on_device in one stream, and calls `mark` after the weights, after
+// Queues the work of queue_forward and queue_backward in one stream, and calls `mark` after the weights, after
 // each call and after the update.
-Result<> CudaExecutor::queue_marked(const exec::GradientReady& ready, const std::function<void()>& mark) {
+Result<> DeviceExecutor::queue_marked(const exec::GradientReady& ready, const std::function<void()>& mark) {
   for (const DeviceTable<WeightTensor>& table : upload_tables_) {
     if (!table.empty()) store_weights(table.table(), compute_.get());
   }
   mark();
-  for (const std::vector<Part>* parts : {&forward_, &backward_}) {
+  for (const std::vector<Part>* parts : {&program_->forward(), &program_->backward()}) {
     for (const Part& part : *parts) {
       for (const Call& call : part.segment.calls()) {
         call(compute_.get());
@@ -83,7 +83,7 @@ Result<> CudaExecutor::queue_marked(const exec::GradientReady& ready, const std:
     }
   }
   follow(compute_.get(), store_->get());
-  for (size_t bucket = options_.bucket_begin.size(); bucket-- > 0;) DT_TRY_VOID(ready(bucket));
+  for (size_t bucket = bucket_count(); bucket-- > 0;) DT_TRY_VOID(ready(bucket));
   follow(store_->get(), compute_.get());
   mark();
   return {};

@@ -84,7 +84,8 @@ std::string text_of(const std::string& network) {
 
 TEST_CASE("the bytes and launches of a step of whole networks are those of budgets.txt", "[cuda][exec]") {
   std::string text = fmt::format(
-      "# A forward and a backward pass in float16, batch {}, as test/cuda/executor/budgets_test.cc records them without "
+      "# A forward and a backward pass in float16, batch {}, as test/cuda/executor/budgets_test.cc records them "
+      "without "
       "a GPU.\n# Each byte of the tensors of a launch counts once; workspaces of cuDNN do not count.\n",
       kBatch);
   for (const char* network : {"resnet-50", "resnet-v1-50", "resnet-v1.5-50", "inception-bn", "vgg-16"}) {

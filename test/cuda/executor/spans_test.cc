@@ -3,7 +3,7 @@
 #include <string>
 
 #include "cases.h"
-#include "cuda/executor/executor.h"
+#include "cuda/executor/device_executor.h"
 #include "cuda/optimizer.h"
 #include "emulator.h"
 #include "graph/models/models.h"
@@ -56,7 +56,7 @@ struct Traced {
       return {};
     };
   }
-  cuda::CudaExecutor& cuda_executor() { return dynamic_cast<cuda::CudaExecutor&>(*executor); }
+  cuda::DeviceExecutor& cuda_executor() { return dynamic_cast<cuda::DeviceExecutor&>(*executor); }
   // Returns the number of graphs that the step ran.
   size_t step() {
     const cuda::emulator::Session session;

@@ -1,6 +1,7 @@
 // Checkpoints, logs and messages of training with the learned tensors on devices must equal those of training with host
 // memory byte by byte.
 
+#include "cuda/executor/host_executor.h"
 #include "on_device_runs.h"
 
 #include "support/catch.h"
@@ -57,7 +58,7 @@ namespace {
 void sum_gradients(exec::DeviceGroup& executors) {
   Group ends = make_group(executors.size());
   for (size_t i = 0; i < ends.size(); i++) {
-    cuda::CudaExecutor& executor = cuda_executor(executors, i);
+    auto& executor = dynamic_cast<cuda::HostExecutor&>(executors.executor(i));
     executor.sum_gradients_over(queued(std::move(ends[i]), executor));
   }
 }
@@ -161,7 +162,7 @@ TEST_CASE("if gradients are summed on devices, only the first device copies them
 TEST_CASE("a device that waits in vain for gradients of others says so and cancels the sum", "[cuda][kvstore]") {
   TwoDevices two(false);
   std::vector<std::string> called_off;
-  cuda::CudaExecutor& first = cuda_executor(two.executors, 0);
+  auto& first = dynamic_cast<cuda::HostExecutor&>(two.executors.executor(0));
   first.sum_gradients_over(std::make_unique<LonelyEnd>(called_off));
   first.store_stream()->set_watch([](auto) -> Result<> { return fail(Code::kPeerLost, "a rank did not join"); });
   const Result<> outcome = two.run();

@@ -1,12 +1,12 @@
-// The passes of an executor whose learned tensors stay on the device. executor.h describes how a step becomes one
-// graph.
+#include "cuda/executor/device_executor.h"
+
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 
-#include "cuda/executor/executor.h"
 #include "cuda/kernels/layout.h"
 #include "cuda/kernels/update.h"
+#include "exec/contract.h"
 
 namespace dtrain::cuda {
 
@@ -23,7 +23,44 @@ bool same_memory(const exec::Batch& a, const exec::Batch& b) {
 
 }  // namespace
 
-void CudaExecutor::stage(const exec::Batch& batch) {
+DeviceExecutor::~DeviceExecutor() {
+  drain();
+  if (store_ != nullptr && owner_ == nullptr) store_->set_drop_graphs(nullptr);
+}
+
+void DeviceExecutor::prepare() {
+  const ParameterView& host = parameters_->host().view();
+  host_view_ = training() ? host : without_gradients(host);
+  taken_ = make_event();
+  if (owner_ == nullptr) store_->set_drop_graphs([this] { step_ = RecordedWork(); });
+  const ParameterView view = parameters_->device_view(device_owner_ != nullptr ? &device_owner_->arrays_ : &arrays_);
+  view_ = training() ? view : without_gradients(view);
+  if (training()) view_.nonfinite = {&loss_scale_->device()->nonfinite, 1};
+}
+
+Result<> DeviceExecutor::forward(const exec::Batch& batch, const exec::WeightsWait& wait) {
+  DT_TRY_VOID(exec::check_batch(batch, options_, shapes_));
+  DT_CUDA(cudaSetDevice(device_));
+  finish_results();
+  spans_.begin_step();
+  for (size_t b = 0; b < bucket_count(); b++) DT_TRY_VOID(wait(b));
+  stage(batch);
+  if (!training()) run_staged();
+  return {};
+}
+
+Result<> DeviceExecutor::backward(const exec::GradientReady& ready) {
+  DT_CHECK(training(), "an inference executor has no backward pass");
+  DT_CUDA(cudaSetDevice(device_));
+  return is_staged_ ? run_step(ready) : run_backward(ready);
+}
+
+void DeviceExecutor::finish_results() {
+  if (is_staged_) run_staged();
+  CudaExecutor::finish_results();
+}
+
+void DeviceExecutor::stage(const exec::Batch& batch) {
   is_staged_ = true;
   if (!training()) {
     follow(compute_.get(), batch_.get());  // the last pass must end before the memory of its batch is overwritten
@@ -35,19 +72,19 @@ void CudaExecutor::stage(const exec::Batch& batch) {
   announce({});
 }
 
-void CudaExecutor::announce(const exec::Batch& batch) {
+void DeviceExecutor::announce(const exec::Batch& batch) {
   announced_ = batch;
   is_copied_ = false;
 }
 
 // Copies the announced batch to the staging buffer. May run during a pass, because that pass has already taken its own
 // batch.
-void CudaExecutor::copy_ahead(const exec::Batch& batch) {
+void DeviceExecutor::copy_ahead(const exec::Batch& batch) {
   DT_CUDA(cudaStreamWaitEvent(batch_.get(), taken_.get(), 0));
   stage_batch(batch);
 }
 
-void CudaExecutor::copy_announced() {
+void DeviceExecutor::copy_announced() {
   if (announced_.labels.empty() || is_copied_ || !training()) return;
   copy_ahead(announced_);
   is_copied_ = true;
@@ -55,41 +92,41 @@ void CudaExecutor::copy_announced() {
 
 // Moves the batch to where the program reads it, and uploads the loss scale. compute_ already waits for the batch, and
 // for the store, which reads the loss scale of the sums.
-void CudaExecutor::take_batch() {
+void DeviceExecutor::take_batch() {
   const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kCompute, compute_.get(), "take the batch");
   batch_memory_->take(compute_.get());
   DT_CUDA(cudaEventRecord(taken_.get(), compute_.get()));
   if (loss_scale_ != nullptr) loss_scale_->upload(compute_.get());
 }
 
-void CudaExecutor::skip_bad_steps(bool dynamic_scale) {
-  DT_CHECK(on_device() && training(), "the host decides whether a step of this executor counts");
+void DeviceExecutor::skip_bad_steps(bool dynamic_scale) {
+  DT_CHECK(training(), "an inference executor has no steps");
   skips_bad_steps_ = true;
   scale_is_dynamic_ = dynamic_scale && scales_loss();
   DT_CUDA(cudaSetDevice(device_));
-  kept_statistics_ = DeviceMemory(device_view_.all_statistics.size_bytes());
+  kept_statistics_ = DeviceMemory(view_.all_statistics.size_bytes());
   step_ = RecordedWork();
 }
 
 // Makes the pass wait for the staged batch, the store's last work, and the passes of executors that share the tensors.
-void CudaExecutor::begin_pass() {
+void DeviceExecutor::begin_pass() {
   DT_CUDA(cudaSetDevice(device_));
   follow(batch_.get(), compute_.get());
   follow(store_->get(), compute_.get());
   parameters_->begin_use(compute_.get());
 }
 
-void CudaExecutor::end_pass() {
+void DeviceExecutor::end_pass() {
   parameters_->end_use(compute_.get());
   DT_CUDA(cudaEventRecord(results_.get(), compute_.get()));
   results_pending_ = true;
 }
 
-void CudaExecutor::prepare_weights() {
+void DeviceExecutor::prepare_weights() {
   const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kCompute, compute_.get(),
                                "weights in the layout of the convolutions");
   if (kept_statistics_.bytes() > 0) {
-    DT_CUDA(cudaMemcpyAsync(kept_statistics_.at(0), device_view_.all_statistics.data(), kept_statistics_.bytes(),
+    DT_CUDA(cudaMemcpyAsync(kept_statistics_.at(0), view_.all_statistics.data(), kept_statistics_.bytes(),
                             cudaMemcpyDeviceToDevice, compute_.get()));
   }
   for (const DeviceTable<WeightTensor>& table : upload_tables_) {
@@ -97,18 +134,26 @@ void CudaExecutor::prepare_weights() {
   }
 }
 
+void DeviceExecutor::queue(Part& part, Queue how) {
+  switch (how) {
+    case Queue::kAsGraph: return run(part);
+    case Queue::kPlainly: return CompiledProgram::queue_plainly(part, compute_.get());
+    case Queue::kRecorded: return program_->queue_recorded(part, compute_.get());
+  }
+}
+
 // Queues the forward pass. Results are copied to the host while the next kernels run; the caller must make compute_
 // wait for copy_ at the end.
-void CudaExecutor::forward_on_device(Queue queue) {
+void DeviceExecutor::queue_forward(Queue how) {
   prepare_weights();
-  for (Part& part : forward_) (this->*queue)(part);
+  for (Part& part : program_->forward()) queue(part, how);
   follow(compute_.get(), copy_.get());
   copy_results();
 }
 
-Result<> CudaExecutor::backward_on_device(const exec::GradientReady& ready, Queue queue) {
-  for (Part& part : backward_) {
-    (this->*queue)(part);
+Result<> DeviceExecutor::queue_backward(const exec::GradientReady& ready, Queue how) {
+  for (Part& part : program_->backward()) {
+    queue(part, how);
     if (part.buckets.empty()) continue;
     follow(compute_.get(), store_->get());
     for (const size_t bucket : part.buckets) DT_TRY_VOID(ready(bucket));
@@ -122,47 +167,47 @@ Result<> CudaExecutor::backward_on_device(const exec::GradientReady& ready, Queu
 }
 
 // Queued after the store's work, which has searched the sums of all buckets.
-void CudaExecutor::count_or_skip() {
+void DeviceExecutor::count_or_skip() {
   const cudaStream_t stream = store_->get();
   follow(compute_.get(), stream);  // for steps after the last bucket, if there are any
   const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kStore, stream, "count or skip the step");
-  const std::span<float> statistics = device_view_.all_statistics;
+  const std::span<float> statistics = view_.all_statistics;
   if (!statistics.empty()) {
     restore_if_nonfinite({.kept = static_cast<const float*>(kept_statistics_.at(0)),
                           .values = statistics.data(),
                           .count = static_cast<int64_t>(statistics.size()),
-                          .nonfinite = device_view_.nonfinite.data()},
+                          .nonfinite = view_.nonfinite.data()},
                          stream);
   }
   adjust_loss_scale({.dynamic = scale_is_dynamic_, .loss_scale = loss_scale_->device()}, stream);
 }
 
-Result<> CudaExecutor::announce_all(const exec::GradientReady& ready) {
+Result<> DeviceExecutor::announce_all(const exec::GradientReady& ready) {
   const StoreStream::Replay replay(*store_);
-  for (size_t bucket = options_.bucket_begin.size(); bucket-- > 0;) DT_TRY_VOID(ready(bucket));
+  for (size_t bucket = bucket_count(); bucket-- > 0;) DT_TRY_VOID(ready(bucket));
   return {};
 }
 
 // Runs the staged forward pass on its own, because the caller wants results or statistics before backward() or without
 // it.
-void CudaExecutor::run_staged() {
+void DeviceExecutor::run_staged() {
   is_staged_ = false;
-  if (owner_ != nullptr && owner_->is_staged_) owner_->run_staged();
+  if (device_owner_ != nullptr && device_owner_->is_staged_) device_owner_->run_staged();
   begin_pass();
   take_batch();
-  forward_on_device(&CudaExecutor::run);
+  queue_forward(Queue::kAsGraph);
   follow(copy_.get(), compute_.get());
   end_pass();
 }
 
-Result<> CudaExecutor::run_backward(const exec::GradientReady& ready) {
+Result<> DeviceExecutor::run_backward(const exec::GradientReady& ready) {
   begin_pass();
   skipped_ = loss_scale_->skipped();
-  DT_TRY_VOID(backward_on_device(ready, &CudaExecutor::run));
+  DT_TRY_VOID(queue_backward(ready, Queue::kAsGraph));
   return finish_step();
 }
 
-Result<> CudaExecutor::finish_step() {
+Result<> DeviceExecutor::finish_step() {
   end_pass();
   copy_announced();
   results_pending_ = false;
@@ -172,7 +217,7 @@ Result<> CudaExecutor::finish_step() {
   return {};
 }
 
-Result<> CudaExecutor::run_step(const exec::GradientReady& ready) {
+Result<> DeviceExecutor::run_step(const exec::GradientReady& ready) {
   is_staged_ = false;
   begin_pass();
   take_batch();
@@ -184,32 +229,28 @@ Result<> CudaExecutor::run_step(const exec::GradientReady& ready) {
 // Queues the step as one graph, or call by call while spans are recorded. With a group it is always a graph, timed as a
 // whole: NCCL requires that all devices of a group run a sum from graphs that they captured together, or all without
 // graphs, and the other devices may not be tracing this step.
-Result<> CudaExecutor::queue_step(const exec::GradientReady& ready) {
+Result<> DeviceExecutor::queue_step(const exec::GradientReady& ready) {
   if (spans_.is_on() && !store_->is_watched()) {
-    forward_on_device(&CudaExecutor::queue_recorded);
-    return backward_on_device(ready, &CudaExecutor::queue_recorded);
+    queue_forward(Queue::kRecorded);
+    return queue_backward(ready, Queue::kRecorded);
   }
   const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kCompute, compute_.get(), "forward, backward and update");
   const DeviceSpans::Pause pause(spans_);
   return step_.run(compute_.get(), [&](QueueMode mode) -> Result<> {
     if (mode == QueueMode::kReplay) return announce_all(ready);
-    forward_on_device(&CudaExecutor::queue_plainly);
-    return backward_on_device(ready, &CudaExecutor::queue_plainly);
+    queue_forward(Queue::kPlainly);
+    return queue_backward(ready, Queue::kPlainly);
   });
 }
 
-const ParameterView& CudaExecutor::device_parameters() {
-  return on_device() ? device_view_ : parameters();
-}
-
-bool CudaExecutor::skipped_update() {
-  if (!on_device() || !training()) return false;
+bool DeviceExecutor::skipped_update() {
+  if (!training()) return false;
   return skips_bad_steps_ ? loss_scale_->skipped() != skipped_ : loss_scale_->nonfinite();
 }
 
 // Waits until all work that uses the tensors is done. After that, they can be copied, and waiting for the copy cannot
 // hang.
-Result<> CudaExecutor::settle() {
+Result<> DeviceExecutor::settle() {
   DT_CUDA(cudaSetDevice(device_));
   if (is_staged_) run_staged();
   follow(compute_.get(), store_->get());
@@ -218,7 +259,7 @@ Result<> CudaExecutor::settle() {
   return store_->wait(order_.get());
 }
 
-Result<> CudaExecutor::Arrays::read(std::span<const float> on_device, std::span<float> on_host) {
+Result<> DeviceExecutor::Arrays::read(std::span<const float> on_device, std::span<float> on_host) {
   DT_TRY_VOID(executor_.settle());
   if (on_host.empty()) return {};
   const cudaStream_t stream = executor_.store_->get();
@@ -227,7 +268,7 @@ Result<> CudaExecutor::Arrays::read(std::span<const float> on_device, std::span<
   return {};
 }
 
-Result<> CudaExecutor::Arrays::write(std::span<const float> on_host, std::span<float> on_device) {
+Result<> DeviceExecutor::Arrays::write(std::span<const float> on_host, std::span<float> on_device) {
   DT_TRY_VOID(executor_.settle());
   if (on_host.empty()) return {};
   const cudaStream_t stream = executor_.store_->get();

@@ -1,0 +1,89 @@
+// An executor whose learned tensors stay in the device's memory, for stores that sum and update there.
+//
+// forward only stages the batch. Unless the caller asks for results before backward, both passes and the store's work
+// between them are queued as one unit: a CUDA graph that is captured in the second step and replayed in later steps.
+// With skip_bad_steps, this graph also decides whether the step counts, and adjusts the loss scale. The host waits once
+// per step, for the results; meanwhile an announced batch is copied.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "cuda/executor/executor.h"
+#include "cuda/executor/recorded_work.h"
+
+namespace dtrain::cuda {
+
+class DeviceExecutor final : public CudaExecutor {
+ public:
+  explicit DeviceExecutor(Setting setting)
+      : CudaExecutor(std::move(setting)), device_owner_(static_cast<DeviceExecutor*>(owner_)) {}
+  ~DeviceExecutor() override;
+
+  Result<> forward(const exec::Batch& batch, const exec::WeightsWait& wait) override;
+  Result<> backward(const exec::GradientReady& ready) override;
+  void skip_bad_steps(bool dynamic_scale) override;
+  void announce(const exec::Batch& batch) override;
+  const ParameterView& parameters() override { return host_view_; }
+  const ParameterView& device_parameters() override { return view_; }
+  bool skipped_update() override;
+
+  // In training: runs `steps` steps on the batch call by call, without CUDA graphs, and returns the calls in their
+  // order with their times. Errors: see backward().
+  Result<std::vector<TimedCall>> time_calls(const exec::Batch& batch, const exec::GradientReady& ready, int steps);
+
+ private:
+  // Makes copies for users of device_parameters().
+  class Arrays final : public DeviceArrays {
+   public:
+    explicit Arrays(DeviceExecutor& executor) : executor_(executor) {}
+    Result<> read(std::span<const float> on_device, std::span<float> on_host) override;
+    Result<> write(std::span<const float> on_host, std::span<float> on_device) override;
+
+   private:
+    DeviceExecutor& executor_;
+  };
+  // How the calls of a part are queued.
+  enum class Queue { kAsGraph, kPlainly, kRecorded };
+
+  void prepare() override;
+  void finish_results() override;
+
+  // The batch.
+  void stage(const exec::Batch& batch);
+  void copy_ahead(const exec::Batch& batch);
+  void copy_announced();
+  void take_batch();
+
+  // A pass, or both as one step.
+  void begin_pass();
+  void end_pass();
+  void prepare_weights();
+  void queue(Part& part, Queue how);
+  void queue_forward(Queue how);
+  Result<> queue_backward(const exec::GradientReady& ready, Queue how);
+  void count_or_skip();
+  Result<> queue_step(const exec::GradientReady& ready);
+  Result<> announce_all(const exec::GradientReady& ready);
+  void run_staged();
+  Result<> run_backward(const exec::GradientReady& ready);
+  Result<> run_step(const exec::GradientReady& ready);
+  Result<> finish_step();
+  Result<> settle();
+  Result<> queue_marked(const exec::GradientReady& ready, const std::function<void()>& mark);
+
+  DeviceExecutor* device_owner_;  // owner_
+  Arrays arrays_{*this};
+  ParameterView view_, host_view_;
+  RecordedWork step_;
+  bool is_staged_ = false;  // whether a forward() has staged a batch that has not run yet
+  exec::Batch announced_;   // empty if no batch is announced
+  bool is_copied_ = false;  // whether the announced batch was copied, or its copy is queued
+  CudaEvent taken_;  // occurs when the last batch has been taken, so that its staging memory is free for the next one
+  bool skips_bad_steps_ = false;  // skip_bad_steps was called
+  bool scale_is_dynamic_ = false;
+  uint64_t skipped_ = 0;          // number of steps skipped before the last one
+  DeviceMemory kept_statistics_;  // the statistics before the step, if the step may be skipped
+};
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,43 @@
+// An executor whose learned tensors are in the host's memory, for stores that sum and update there.
+//
+// forward copies each bucket's weights to the device once the store has them, and runs the calls before the next bucket
+// meanwhile; backward copies each bucket's gradients back and announces it, while the device computes the next ones. A
+// group sums the gradients of the devices of a worker before they are copied.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/collective.h"
+#include "cuda/executor/executor.h"
+
+namespace dtrain::cuda {
+
+class HostExecutor final : public CudaExecutor {
+ public:
+  explicit HostExecutor(Setting setting) : CudaExecutor(std::move(setting)) {}
+  ~HostExecutor() override { drain(); }
+
+  Result<> forward(const exec::Batch& batch, const exec::WeightsWait& wait) override;
+  Result<> backward(const exec::GradientReady& ready) override;
+  const ParameterView& parameters() override;
+  // Implements DeviceModule::sum_gradients for this rank of the group. The group works in store_stream().
+  void sum_gradients_over(std::unique_ptr<comm::Collective> group);
+
+ private:
+  void prepare() override;
+  void begin_forward(const exec::Batch& batch);
+  Result<> queue_forward(const exec::WeightsWait& wait);
+  void upload_bucket(size_t bucket);
+  void download_results();
+  Result<> queue_backward();
+  Result<> sum_gradients(std::span<const size_t> buckets);
+  Result<> backward_to_host(const exec::GradientReady& ready);
+
+  ParameterView view_;
+  CudaEvent uploaded_;                       // occurs when weights and statistics are on the device
+  std::vector<CudaEvent> downloaded_;        // indexed by bucket
+  std::unique_ptr<comm::Collective> group_;  // sums gradients over its ranks before they are copied to the host
+};
+
+}  // namespace dtrain::cuda
