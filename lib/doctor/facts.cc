@@ -13,7 +13,8 @@ std::string line_of(const Value& value) {
 template <class Value>
 Result<Value> parse(std::string_view line, const char* what) {
   const nlohmann::json json = parse_json(line);
-  if (!json.is_object()) return fail(Code::kData, "dtrain doctor cannot parse this line as {}: {}", what, line.substr(0, 200));
+  if (!json.is_object())
+    return fail(Code::kData, "dtrain doctor cannot parse this line as {}: {}", what, line.substr(0, 200));
   try {
     return json.get<Value>();
   } catch (const nlohmann::json::exception& error) {  // how the library reports a value of another type

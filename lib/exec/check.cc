@@ -33,8 +33,8 @@ class Checker {
 
   CheckReport take() { return std::move(report_); }
 
-  // To be called after the tested executor's forward pass. After each comparison the reference's output is replaced by
-  // the tested one.
+  // Compares the outputs of all nodes. To be called after the tested executor's forward pass. After each comparison the
+  // reference's output is replaced by the tested one.
   void forward() {
     for (const NodeId id : reference_.order()) {
       reference_.forward_node(id);
@@ -86,7 +86,8 @@ class Checker {
   void compare_statistics(NodeId id) {
     const graph::Shapes& shapes = reference_.shapes();
     for (size_t i = 0; i < shapes.statistics.size(); i++) {
-      if (shapes.statistics[i].uses.back().node != id) continue;  // another node changes the statistic later
+      // If a later node also changes the statistic, it is compared there.
+      if (shapes.statistics[i].uses.back().node != id) continue;
       const std::span<const float> truth = reference_.parameters().statistics[i].weight;
       const NodeId x = graph_.node(id).data_inputs[0];
       const double terms = static_cast<double>(reference_.output(x).size()) / static_cast<double>(truth.size());
@@ -95,8 +96,8 @@ class Checker {
     }
   }
 
-  // The rounding of the gradient with respect to the node's output, which is the sum of the contributions of all the
-  // node's consumers.
+  // The rounding error to expect in the gradient with respect to the node's output. This gradient is a sum with one
+  // term from each node that reads the output.
   Rounding sum_of_consumers(NodeId id) {
     Rounding sum{0, 0};
     for (const auto& [x, consumer] : consumers_) {
@@ -107,14 +108,14 @@ class Checker {
   }
 
   void compare_gradient(NodeId id) {
-    if (reference_.gradient(id).empty()) return;  // no gradient flows there, for example into the images
+    if (reference_.gradient(id).empty()) return;  // no gradient flows to this node, for example to the images
     const std::vector<float> tested = tested_.node_gradient(id);
     compare(id, "gradient with respect to its output", tested, reference_.gradient(id), sum_of_consumers(id));
     adopt(tested, reference_.gradient(id));
   }
 
-  // Compares the gradients that are complete after this node. A gradient is complete after the first node that reads
-  // its parameter, because this is the last such node in the backward pass.
+  // Compares the parameters' gradients that are complete after this node's backward step. A gradient is complete after
+  // the backward step of the first node that reads its parameter, because the backward pass runs that node last.
   void compare_parameter_gradients(NodeId id) {
     const graph::Shapes& shapes = reference_.shapes();
     for (size_t i = 0; i < shapes.parameters.size(); i++) {
@@ -153,7 +154,7 @@ Result<CheckReport> check_against_reference(const graph::Graph& graph, const Opt
   DT_CHECK(options.keep_all && options.purpose == Options::Purpose::kTraining,
            "the check needs a training executor that keeps the values of all nodes");
   Options exact = options;
-  exact.dtype = Type::kFloat32;  // the type of the interface's elements; the reference itself computes in float64
+  exact.dtype = Type::kFloat32;  // the type in which executors return values; the reference itself computes in float64
   DT_TRY(const std::unique_ptr<Reference> reference, Reference::compile(graph, exact, nullptr),
          "compiling the reference");
   copy_weights(tested.parameters().parameters, reference->parameters().parameters);

@@ -17,26 +17,29 @@ namespace dtrain::exec {
 // The comparison of one tensor of a node.
 struct Comparison {
   std::string node;
-  std::string_view op;   // "Convolution"
-  std::string what;      // "output", "gradient by its output", "gradient of conv0_weight", "conv0_moving_mean"
-  double error = 0;      // normalized (rounding.h); infinite if the tested executor does not expose the tensor
+  std::string_view op;  // the operator of the node, for example "Convolution"
+  // The tensor: "output", "gradient with respect to its output", "gradient of conv0_weight", "conv0_moving_mean".
+  std::string what;
+  double error = 0;      // normalized error (rounding.h); infinite if the tested executor does not expose the tensor
   double tolerance = 0;  // the largest error that rounding explains
   [[nodiscard]] bool agrees() const { return error <= tolerance; }  // false if the error is a NaN
   [[nodiscard]] std::string text() const;
 };
 
 struct CheckReport {
-  size_t compared = 0;                  // number of tensors
-  Comparison worst;                     // the comparison with the largest error relative to its tolerance
-  std::vector<Comparison> differences;  // in order of computation, so the first one shows where to look
+  size_t compared = 0;  // number of tensors that were compared
+  Comparison worst;     // the comparison with the largest error relative to its tolerance
+  // Comparisons that do not agree, in order of computation, so the first one shows where to look.
+  std::vector<Comparison> differences;
   [[nodiscard]] bool agrees() const { return differences.empty(); }
   // For the user: states that all tensors agree, or names the first node that differs and counts the others.
   [[nodiscard]] std::string text() const;
 };
 
 struct CheckOptions {
-  // A factor on the tolerance. 1: the rounding of float32. 0: the bits must be equal, for tests with integers.
-  // Convolutions that may use Winograd (3x3, stride 1, options.winograd) get ten times the tolerance.
+  // The tolerance is multiplied by this factor. 1: the errors that the rounding of float32 explains are accepted. 0:
+  // the bits must be equal, for tests with integers. Convolutions that may use Winograd (3x3, stride 1,
+  // options.winograd) get ten times the tolerance.
   double tolerance_factor = 1;
 };
 

@@ -91,7 +91,7 @@ void check_input(const Batch::Input& input, const InputForm& form, int64_t batch
 }
 
 Result<> check_label(float label, size_t image, const graph::LabelInfo& info, size_t labels) {
-  // This is also false for a NaN. Integers below `classes` are exact in float.
+  // The condition is false for a NaN too. Floats represent integers below `classes` exactly.
   if (label >= 0 && label < static_cast<float>(info.classes) &&
       label == static_cast<float>(static_cast<int64_t>(label))) {
     return {};

@@ -104,7 +104,7 @@ Result<> DeviceGroup::on_devices(const std::function<Result<>(size_t device)>& w
     const auto i = static_cast<size_t>(device);
     shares_[i].outcome = catching([&] { return work(i); });
   };
-  return on_each(std::ref(on_one));  // by reference, so that nothing is allocated
+  return on_each(std::ref(on_one));  // passed by reference, so that nothing is allocated
 }
 
 void DeviceGroup::set_loss_scale(const optim::LossScaleState& state) {

@@ -21,8 +21,8 @@ Result<std::vector<int64_t>> split_batch(int64_t batch, std::span<const double> 
 // Not thread-safe. It allocates no memory after construction.
 class DeviceGroup {
  public:
-  // Like WeightsWait and GradientReady, but with the device, on whose own thread it is called. With several devices,
-  // the callee must ensure that an Error on one device does not leave the others waiting.
+  // Like WeightsWait and GradientReady, but with the device as a further argument, and called on that device's own
+  // thread. With several devices, the callee must ensure that an Error on one device does not leave the others waiting.
   using DeviceCall = std::function<Result<>(size_t device, size_t bucket)>;
 
   // Takes at least one executor. All must be of one network and purpose, compiled for these batch sizes.
@@ -47,13 +47,13 @@ class DeviceGroup {
   // Runs work(device) for all devices concurrently, each on its own thread. If several fail, the Error of the first one
   // is returned.
   Result<> on_devices(const std::function<Result<>(size_t device)>& work);
-  // Like the functions of Executor, for all devices. They have the same loss scale. skipped_update returns true if it
-  // does so for any device.
+  // Like the functions of Executor with these names, for all devices, which have the same loss scale. skipped_update()
+  // returns true if any device has skipped the update.
   void set_loss_scale(const optim::LossScaleState& state);
   void skip_bad_steps(bool dynamic_scale);
   [[nodiscard]] optim::LossScaleState loss_scale() { return executors_.front()->loss_scale(); }
   bool skipped_update();
-  // Announces the whole batch; {} announces none.
+  // Announces the whole batch, like Executor::announce; {} announces none.
   void announce(const Batch& batch);
   // The result of the whole batch, in its order. Must not be called while a pass is running.
   std::span<const float> result(size_t head);
@@ -61,7 +61,7 @@ class DeviceGroup {
 
  private:
   struct Share {
-    int64_t begin = 0, count = 0;  // range of images in the batch
+    int64_t begin = 0, count = 0;  // the device's images, as a range of the batch
     WeightsWait wait = {};         // callbacks for the executor, which add the device to the arguments
     GradientReady ready = {};
     Result<> outcome = {};
@@ -74,7 +74,7 @@ class DeviceGroup {
   std::vector<Share> shares_;
   std::function<void(int64_t)> forward_, backward_;
   ThreadPool pool_;
-  // State of the call in progress:
+  // The state of the call that is in progress:
   Batch batch_;
   int64_t batch_size_ = 0;
   const DeviceCall* call_ = nullptr;
@@ -83,7 +83,8 @@ class DeviceGroup {
     bool is_gathered = false;
   };
   telemetry::Timeline* timeline_ = nullptr;
-  std::vector<Gathered> results_;  // indexed by head; used only with several devices, gathered on demand
+  // The results of the whole batch, indexed by head; gathered on demand, and only with several devices.
+  std::vector<Gathered> results_;
 };
 
 inline Result<> no_device_wait(size_t, size_t) {

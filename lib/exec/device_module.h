@@ -32,8 +32,8 @@ class DeviceModule {
   virtual Result<std::string> pci_bus_id(int device) = 0;
   // The versions of the libraries that the module uses, such as "13.0"; empty for those that are absent.
   struct Versions {
-    std::string driver = {}, runtime = {};  // the newest runtime that the driver supports, and the one in use
-    std::string collectives = {};           // the library that sums over several devices
+    std::string driver = {}, runtime = {};  // the newest CUDA runtime that the driver supports, and the runtime in use
+    std::string collectives = {};           // the version of the library that sums over several devices
   };
   virtual Versions versions() = 0;
   // Creates a backend for one device. plan_cache: a file in which measurements on the device are kept from run to run;

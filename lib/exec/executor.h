@@ -49,7 +49,8 @@ struct Options {
   int64_t batch_size = 1;
   std::vector<InputForm> inputs;  // the network's inputs, in the order of Shapes::inputs; at most Batch::kInputsMax
   int threads = 1;                // compute threads, including the caller's
-  bool winograd = true;  // use Winograd for 3x3 convolutions if it is faster; relative errors of 1e-5 instead of 1e-6
+  // Whether to use Winograd for 3x3 convolutions where it is faster; relative errors are then 1e-5 instead of 1e-6.
+  bool winograd = true;
   std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter, ascending, starting with 0
   // The type of the tensors between nodes and of the factors in products. Code::kUsage if the device does not support
   // the type.
@@ -61,7 +62,7 @@ struct Options {
   // All batches have the same inputs and labels as the first one, so a device with its own memory copies them only once
   // (--synthetic-on gpu). The keys still differ.
   bool same_batch = false;
-  bool keep_all = false;                    // keep every node's output and gradient readable, for --check and tests
+  bool keep_all = false;  // whether to keep every node's output and gradient readable, for --check and tests
   telemetry::Timeline* timeline = nullptr;  // where the nodes' times are recorded; null: not recorded
   Waits* waits = nullptr;                   // where waits for a GPU are listed; null: they are not listed
 };
@@ -136,8 +137,9 @@ class Backend {
   virtual FloatAllocator batch_memory() { return allocate_floats; }
 };
 
-std::unique_ptr<Backend> make_reference_backend();  // plain loops in float32: slow, but all tests compare with it
-std::unique_ptr<Backend> make_cpu_backend();        // oneDNN
+// Computes with plain loops in float32: slow, but the tests of all backends compare with it.
+std::unique_ptr<Backend> make_reference_backend();
+std::unique_ptr<Backend> make_cpu_backend();  // computes with oneDNN
 
 inline Result<> no_wait(size_t) {
   return {};

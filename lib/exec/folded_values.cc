@@ -36,7 +36,7 @@ void fill_layer(const graph::Fold& fold, const Values& from, const Values& to) {
 void fill_folded(const graph::FoldedGraph& folded, const ParameterView& values, const ParameterView& filled) {
   const Values from = by_name(values), to = by_name(filled);
   for (const auto& [name, span] : to) {
-    const auto found = from.find(name);  // not found if this is the bias that folding has added to a layer
+    const auto found = from.find(name);  // no value is found for a bias that folding has added to a layer
     if (found != from.end()) std::ranges::copy(found->second, span.begin());
   }
   for (const graph::Fold& fold : folded.folds) fill_layer(fold, from, to);

@@ -12,7 +12,7 @@ struct Fusions {
   // For each BatchNorm, Add or, in inference, Convolution node: the ReLU that is computed in the same pass over memory,
   // or kNone. That ReLU is the only reader of the node's output, which is never stored.
   std::vector<graph::NodeId> relu_after;
-  // For each such ReLU: the node with which it is computed.
+  // For each ReLU that is computed together with another node: that other node.
   std::vector<graph::NodeId> computed_by;
 };
 

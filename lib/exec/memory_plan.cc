@@ -85,13 +85,14 @@ class Lives {
 
   std::span<const MemoryValue> values_;
   std::span<const MemoryStep> steps_;
-  std::vector<size_t> root_, owner_;  // indexed by value
+  // root_: the value whose memory a value views; owner_: the root whose memory it uses; indexed by value.
+  std::vector<size_t> root_, owner_;
   std::vector<Lifetime> life_;
 };
 
 size_t lowest_free(const Lifetime& life, const std::vector<std::pair<size_t, Lifetime>>& placed) {
   size_t offset = 0;
-  for (const auto& [begin, other] : placed) {  // sorted by address
+  for (const auto& [begin, other] : placed) {  // the pairs are sorted by address
     if (!overlap(life, other)) continue;
     if (begin >= offset + life.bytes) break;
     offset = std::max(offset, begin + other.bytes);

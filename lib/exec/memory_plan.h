@@ -15,7 +15,7 @@ struct Lifetime {
 };
 
 struct ArenaLayout {
-  std::vector<size_t> offset;  // for each lifetime, a multiple of the alignment
+  std::vector<size_t> offset;  // offset of each lifetime's memory in the arena, a multiple of the alignment
   size_t bytes = 0;            // size of the arena
 };
 
@@ -29,14 +29,14 @@ ArenaLayout place(std::span<const Lifetime> lifetimes, size_t alignment = 64);
 
 struct MemoryValue {
   size_t bytes = 0;
-  std::optional<size_t> alias_of{};  // if set, this is another view of that value's memory, or of part of it
-  bool outside = false;              // in memory that is not planned here, so it gets no place in the arena
-  bool kept = false;                 // read by the caller after the last step
+  std::optional<size_t> alias_of{};  // the value whose memory, or part of whose memory, this value views; nullopt: none
+  bool outside = false;  // whether the value's memory is not planned here, so that it gets no place in the arena
+  bool kept = false;     // whether the caller reads the value after the last step
 };
 
 struct MemoryStep {
-  std::vector<size_t> uses;  // the values that it reads or writes
-  // The first value that it writes. It may reuse the memory of one of `overwrites` whose lifetime ends here.
+  std::vector<size_t> uses;  // the values that the step reads or writes
+  // The first value that the step writes. It may reuse the memory of one of `overwrites` whose lifetime ends here.
   std::optional<size_t> first_write{};
   std::vector<size_t> overwrites = {};
 };

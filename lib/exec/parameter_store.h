@@ -20,8 +20,8 @@ class ParameterStore {
   [[nodiscard]] const ParameterView& view() const { return memory_.view(); }
 
   struct Found {
-    bool learned;  // false: a statistic
-    size_t index;  // index among the parameters, or among the statistics
+    bool learned;  // whether the tensor is a parameter; otherwise it is a statistic
+    size_t index;  // index of the tensor among the parameters, or among the statistics
     const ParameterSpan* span;
   };
   // The tensor that the node reads as this argument, for example graph::Convolution::kBias; nullopt if it has no such

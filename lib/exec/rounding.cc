@@ -84,7 +84,8 @@ double response_terms(const graph::LocalResponseNorm& op) {
   return 16 + static_cast<double>(op.size);
 }
 
-// The error of a position in a map, in units of the map's cells; it grows with the map's size.
+// The factor by which rounding errors of a sampled position grow: a position is measured in cells of the map, so its
+// error grows with the map's size.
 double reach(const graph::Graph& graph, Reference& reference, NodeId node) {
   const Shape& map = reference.shapes().output[graph.node(node).data_inputs[0]];
   return static_cast<double>(std::max(map[1], map[2]));
@@ -139,8 +140,8 @@ Rounding output_rounding(const graph::Graph& graph, Reference& reference, NodeId
 Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference, NodeId node) {
   const Tensors t = tensors_of(graph, reference, node);
   const auto linear = [&] {
-    // Each element of x takes part in this number of products: those of all of y, divided by the number of elements of
-    // x.
+    // The number of products in which each element of x takes part: the number of products in all of y, divided by the
+    // number of elements of x.
     return Rounding{norm(t.dy) * norm(t.w) / std::sqrt(t.channels), fan_in(t) * count(t.y) / count(t.x)};
   };
   const auto same = [&] { return Rounding{norm(t.dy), 1}; };

@@ -11,7 +11,7 @@
 namespace dtrain::exec {
 
 struct Rounding {
-  double scale = 0;   // Euclidean norm that the result would have if its terms had random signs
+  double scale = 0;   // Euclidean norm that the result would have if its terms had random signs and did not cancel
   double length = 1;  // number of terms in the longest sum
 
   // Adds the rounding of a further summand to this rounding of a sum. A sum begins as {0, 0}.

@@ -57,7 +57,7 @@ Place<T> sampled_place(const Sampling& s, const T* t, int64_t row, int64_t colum
 // double.
 template <class T>
 void sample_map(const Sampling& sampling, const T* x, const T* t, T* y);
-// The gradients, which are added to dx and dt. Either may be null.
+// Computes the gradients with respect to x and t, and adds them to dx and dt, either of which may be null.
 template <class T>
 void sample_map_backward(const Sampling& sampling, const T* x, const T* t, const T* dy, T* dx, T* dt);
 

@@ -22,12 +22,12 @@ struct TrainingState {
   std::vector<NamedArray> slots;  // "PARAMETER:SLOT", in canonical order
   uint64_t samples = 0;    // samples applied since the start of the job: the position in the learning-rate schedule
   uint64_t updates = 0;    // number of updates of each parameter
-  double rate_factor = 1;  // see Counters
+  double rate_factor = 1;  // the factor by which the run has changed the schedule's learning rate
 };
 
 // The messages between a worker and its servers, and the bytes of values in them, without headers.
 struct Traffic {
-  uint64_t sent = 0, received = 0;  // bytes
+  uint64_t sent = 0, received = 0;  // bytes of values sent and received
   uint64_t sent_messages = 0, received_messages = 0;
 };
 
@@ -40,7 +40,8 @@ struct StoreTimes {
 struct DeviceBucket {
   size_t bucket = 0;
   size_t device = 0;
-  DeviceBucket(size_t bucket, size_t device = 0) : bucket(bucket), device(device) {}  // implicit: most have one device
+  // This constructor is implicit, because most workers have only device 0.
+  DeviceBucket(size_t bucket, size_t device = 0) : bucket(bucket), device(device) {}
 };
 
 // The part of a store for schemes with groups (GSP). All workers call its functions at the same point, when all have

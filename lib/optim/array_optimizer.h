@@ -17,7 +17,7 @@ struct LearnedArray {
   Multipliers multipliers = {};
   std::span<float> weight;
   std::span<const float> gradient;  // has the same size as the weight
-  ArrayPart part = {};              // which elements of the network these are
+  ArrayPart part = {};              // which elements of the network this array contains
 };
 
 // Owns the state of its arrays (state_slots), in the same memory as the arrays. Not thread-safe. All implementations

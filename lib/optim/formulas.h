@@ -25,7 +25,7 @@ struct Scalars {
   float weight_decay;
   float momentum;
   float gradient_scale;
-  float clip;                        // infinity if there is no clipping
+  float clip;                        // limit of the gradient's absolute value; infinity if there is no clipping
   float parameters[kParametersMax];  // parameters of the rule, in the order of Rule::parameters
   uint64_t noise_key;                // key of the array in this update, for rules with noise
   uint64_t begin;                    // position of the first element in its array, for rules with noise

@@ -57,7 +57,8 @@ Result<InitializerSpec> parse_xavier(std::string_view text, const std::vector<st
   return spec;
 }
 
-// Xavier's rule, adapted to an activation with the slope SLOPE below 0.
+// Parses "msra(in,SLOPE)" and the like: Xavier's rule, adapted to an activation whose slope for negative inputs is
+// SLOPE.
 Result<InitializerSpec> parse_msra(std::string_view text, const std::vector<std::string>& parts) {
   double slope = 0.25;
   if (parts.size() > 3 || (parts.size() == 3 && parts[2] != "0" && !read_positive(parts[2], slope))) {
@@ -116,9 +117,9 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
-// Makes `count` vectors, stored one after the other, orthonormal by the modified Gram-Schmidt method. The remaining dot
-// products are about the condition number of a random matrix times the rounding error of a double, which is far below
-// that of a float.
+// Makes `count` vectors, stored one after the other, orthonormal by the modified Gram-Schmidt method. The dot products
+// of the resulting vectors are not exactly 0: they are about the condition number of a random matrix times the rounding
+// error of a double, which is far below that of a float.
 void make_orthonormal(std::span<double> vectors, size_t count) {
   const size_t length = vectors.size() / count;
   for (size_t k = 0; k < count; k++) {

@@ -33,14 +33,14 @@ struct Rule {
   Momentum momentum;
   Loop loop;
   std::vector<RuleParameter> parameters = {};
-  // Returns the correction of the learning rate for the update with this number, which is needed because the state
-  // begins at 0. Null if the rule needs none.
+  // Returns the correction of the learning rate for the update with this number. It compensates for a state that began
+  // at 0. Null if the rule needs none.
   Correction (*correction)(const Parameters& parameters, uint64_t update) = nullptr;
   // Returns the factor for the rate of an array with these norms. Null if the rule uses no norms.
   double (*rate_by_norms)(const double* parameters, const Norms& norms, double gradient_scale,
                           double weight_decay) = nullptr;
-  bool scales_weights_only = false;  // rate_by_norms applies only to weights, and only weights decay
-  bool corrects_momentum = false;    // multiplies the momentum by UpdateStep::rate_change
+  bool scales_weights_only = false;  // whether rate_by_norms applies only to weights, and only weights decay
+  bool corrects_momentum = false;    // whether the momentum is multiplied by UpdateStep::rate_change
   // Whether the first parameter is a number of updates whose gradients are summed in the last slot before they change
   // the weights.
   bool accumulates = false;
@@ -49,7 +49,7 @@ struct Rule {
 // The rules that use more than the gradient and a momentum.
 std::vector<Rule> adaptive_rules();
 
-// The name of the rule's row: the name in the spec, or "rmsprop(centered)" or "lbsgd(lars)".
+// The name of the optimizer's row in the table of rules: the name in the spec, or "rmsprop(centered)" or "lbsgd(lars)".
 std::string_view rule_name(const OptimizerSpec& spec);
 // The correction for the update with this number.
 Correction rate_correction(const OptimizerSpec& spec, uint64_t update);

@@ -7,8 +7,8 @@
 namespace dtrain::optim {
 namespace {
 
-// Progress is a quotient of integers. Because of rounding, it may seem to have passed a boundary that it has just
-// reached.
+// The tolerance in comparisons of the progress with an epoch: progress is a quotient of integers, and because of
+// rounding it may seem to have passed an epoch that it has just reached.
 constexpr double kTolerance = 1e-9;
 // The lower limit of the rate, as stop_factor_lr of MXNet's FactorScheduler. MXNet's MultiFactorScheduler, with steps
 // at given epochs, has no lower limit.

@@ -14,14 +14,14 @@ namespace dtrain::optim {
 struct ScheduleSpec {
   enum class Kind { kSteps, kPoly, kCosine };
   double base = 0.1;
-  double factor = 1;                     // kSteps; if it is at least 1, the rate is constant
+  double factor = 1;  // for kSteps: the factor of each change; if it is at least 1, the rate is constant
   std::vector<double> step_epochs = {};  // the rate is multiplied by `factor` when progress passes each of these
   // If above 0: the rate is multiplied by `factor` after each period of this many epochs, but not below 1e-8.
   // step_epochs must be empty.
   double every_epochs = 0;
   Kind kind = Kind::kSteps;
-  double power = 2;          // for kPoly
-  double end_epochs = 0;     // for kPoly and kCosine: the rate is 0 from this epoch on; above warmup_epochs
+  double power = 2;          // for kPoly: the exponent
+  double end_epochs = 0;     // for kPoly and kCosine: the epoch from which on the rate is 0; above warmup_epochs
   double warmup_epochs = 0;  // until this epoch the rate rises linearly from warmup_begin to `base`
   double warmup_begin = 0;
 

@@ -6,7 +6,7 @@
 namespace dtrain::train {
 namespace {
 
-// What rank 0 sends to the other workers.
+// The message with which rank 0 tells the other workers where the run starts.
 job::RunStart run_start(const OwnStart& own, size_t workers) {
   const Start& start = own.start;
   job::RunStart told{.epoch = start.position.epoch,
@@ -25,7 +25,8 @@ job::RunStart run_start(const OwnStart& own, size_t workers) {
       worker.good_steps = start.loss_scales[rank].good_steps;
     }
     const bool fits = rank < start.metric_sums.size() && start.metric_sums[rank].size() == own.metric_sums;
-    if (fits) worker.metric_sums = start.metric_sums[rank];  // otherwise the checkpoint was written with other metrics
+    // If the sizes differ, the checkpoint was written with other metrics, and its sums are not used.
+    if (fits) worker.metric_sums = start.metric_sums[rank];
   }
   return told;
 }

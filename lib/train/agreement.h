@@ -19,7 +19,7 @@ struct AgreedStart {
   Position position;
   uint64_t samples = 0;
   uint64_t updates = 0;
-  double rate_factor = 1;            // see kvstore::Counters
+  double rate_factor = 1;            // the factor by which the run has changed the schedule's learning rate
   bool saves_within_epochs = false;  // whether workers meet within epochs to write checkpoints
   uint64_t own_steps = 0;
   LossScale::State loss_scale;
@@ -29,8 +29,8 @@ struct AgreedStart {
 // What rank 0 knows about the start, because it alone reads the checkpoint. Ignored on the other workers.
 struct OwnStart {
   const Start& start;
-  // Steps that each worker has made. Used if the checkpoint does not list the workers, because all have made equally
-  // many.
+  // The number of steps that each worker has made. Used only if all have made the same number, because the checkpoint
+  // then does not list the steps of each worker.
   uint64_t steps_of_each = 0;
   // Number of metric sums in use; a checkpoint with a different number was written with other metrics.
   size_t metric_sums = 0;
@@ -39,8 +39,8 @@ struct OwnStart {
 Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart& own);
 
 struct AgreedEnd {
-  std::vector<uint64_t> worker_steps;  // indexed by rank
-  bool some_stop = false;              // whether a worker was asked to stop
+  std::vector<uint64_t> worker_steps;  // number of steps that each worker has made, indexed by rank
+  bool some_stop = false;              // whether at least one worker was asked to stop
 };
 Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, uint64_t own_steps, bool stopping);
 

@@ -200,7 +200,7 @@ Result<> replace_with_params_alone(const CheckpointName& name, std::string_view 
   if (replaced) {
     ::unlink(spare_path(name).c_str());
   } else if (had_states) {
-    // If this fails too, read_checkpoint finds the states under the spare name.
+    // If this renaming fails too, read_checkpoint finds the states under the spare name.
     static_cast<void>(rename_file(spare_path(name), name.states_path(), fault));
   }
   return replaced;
@@ -288,7 +288,7 @@ Result<std::optional<CheckpointName>> newest_checkpoint(const std::string& prefi
   const CheckpointName last{prefix, std::nullopt};
   if (::access(last.params_path().c_str(), F_OK) == 0) {
     DT_TRY(const Checkpoint read, read_checkpoint(last));
-    // Without states the position of PREFIX-last is unknown.
+    // If PREFIX-last has no states, its position is unknown, and it cannot be compared with the checkpoint of an epoch.
     if (read.header && (!epoch || Position{*epoch, 0} < read.header->position)) return last;
   }
   if (!epoch) return std::nullopt;

@@ -54,9 +54,11 @@ struct CheckpointHeader {
   uint32_t slots_crc = 0;   // CRC-32C of the names and values of all slots
 };
 
-// `parameters`: the names under which the update count is listed.
+// The header as a JSON object. `parameters`: the names of the parameters, each of which is listed with the number of
+// its updates.
 std::string to_json(const CheckpointHeader& header, const std::vector<std::string>& parameters);
-// Code::kData, naming the key that is missing or wrong. The text contains a checksum of itself, which is verified.
+// Reads the header from its JSON text, which contains a checksum of itself that is verified. Code::kData: a key is
+// missing or has a wrong value; the error names the key.
 Result<CheckpointHeader> parse_checkpoint_header(std::string_view json);
 
 }  // namespace dtrain::train

@@ -23,7 +23,7 @@ class ClassTally {
   // `image`: shape [c, h, w] of the images in the batches, some of which are kept. Empty if no images are kept.
   ClassTally(const MetricSpec& spec, Shape image);
 
-  void start();  // forgets everything
+  void start();  // begins a new pass: forgets all counts and images
   // Adds the rows of a validation batch: `probabilities` [rows, classes], with labels that are classes. A row that
   // contains a NaN has no prediction and is left out.
   void add(std::span<const float> probabilities, const data::LoadedBatch& batch);
@@ -56,7 +56,7 @@ class ClassReport final : public ValidationWatch {
     const data::Dataset& dataset;          // the validation data; borrowed
     std::vector<std::string> class_names;  // indexed by label; empty if not known
     int64_t rank = 0, workers = 1;
-    std::string directory;  // must exist
+    std::string directory;  // the run directory, which must exist
     Log log;                // gets a warning if the file cannot be written, which does not end the training
   };
 

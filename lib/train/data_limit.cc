@@ -10,7 +10,8 @@ namespace {
 
 using job::DataStage;
 
-constexpr double kLimits = 0.1;  // data counts as the limit if waits take a larger share of the time than this
+// Data counts as the limit if the steps wait for batches for a larger share of the time than this.
+constexpr double kLimits = 0.1;
 // Decoders need no help if they are busy for a smaller share of the time than this.
 constexpr double kDecodersIdle = 0.6;
 // If a larger share of the cores is busy than this, more threads would only take turns.

@@ -17,8 +17,8 @@ namespace dtrain::train {
 
 // Totals since training began. The difference of two of them describes a period.
 struct DataUse {
-  double seconds = 0;     // time of the steps
-  double wait_s = 0;      // part of this time spent waiting for batches
+  double seconds = 0;     // total time of the steps
+  double wait_s = 0;      // the part of `seconds` that the steps waited for batches
   int64_t images = 0;     // number of images in the steps' batches
   images::Stages stages;  // times of some of the images that were read
   double cpu_s = 0;       // CPU time of all threads of the process
@@ -32,19 +32,20 @@ struct Decoders {
 };
 
 struct DataLimit {
-  double wait_share = 0;   // share of the steps' time
+  double wait_share = 0;   // share of the steps' time in which they waited for batches
   bool is_judged = false;  // training has run for long enough to judge: 30 s
   bool is_limit = false;   // data is the limit: is_judged is true, and wait_share is more than a tenth
   // The stage that takes most of the decoders' time; kNone: the data set has no stages, or no image was timed.
   job::DataStage stage = job::DataStage::kNone;
-  double stage_share = 0;                 // share of the decoders' time
-  images::Stages stages = {};             // see DataUse
-  std::optional<double> decoders_busy{};  // share of the decode threads' time, 0 to 1; nullopt: not known
-  double cores_busy = 0;                  // share of the cores' time, 0 to 1
+  double stage_share = 0;      // share of the decoders' time that `stage` takes
+  images::Stages stages = {};  // times of the images that were timed, in total over the period
+  // Share of the time that the decode threads were busy, 0 to 1; nullopt: not known.
+  std::optional<double> decoders_busy{};
+  double cores_busy = 0;  // share of the time that the cores were busy, 0 to 1
 };
 // Whether a user should be told that the steps spend this share of their time waiting for batches.
 bool is_data_limit(double wait_share);
-// `trained_s`: how long training had run at the end of the period.
+// Judges whether data was the limit during a period. `trained_s`: how long training had run at the end of the period.
 DataLimit data_limit(const DataUse& period, const Decoders& decoders, double trained_s);
 
 // Example: "data is the limit: 34 % of the time was spent waiting for batches; decoding takes 71 % of the decoders'

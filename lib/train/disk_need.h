@@ -11,7 +11,7 @@ namespace dtrain::train {
 
 // Which end-of-epoch checkpoints a run writes.
 struct CheckpointPlan {
-  int64_t save_period = 1;  // in epochs; 0: never
+  int64_t save_period = 1;  // number of epochs between checkpoints; 0: none are written
   int64_t num_epochs = 1;
   int64_t keep = 0;      // number of checkpoints to keep on disk; 0: all
   int64_t finished = 0;  // number of epochs whose checkpoints have been written
@@ -23,7 +23,7 @@ struct CheckpointPlan {
 int64_t checkpoints_to_come(const CheckpointPlan& plan);
 
 struct DiskNeed {
-  int64_t checkpoints = 0;  // checkpoints_to_come()
+  int64_t checkpoints = 0;  // the result of checkpoints_to_come()
   double checkpoint = 0;    // bytes of one checkpoint, with the optimizer state
   double best = 0;          // bytes of PREFIX-best; 0: none is written
   [[nodiscard]] double bytes() const { return static_cast<double>(checkpoints) * checkpoint + best; }

@@ -25,7 +25,8 @@ class EpochClock {
   // Continues from the start that the workers have agreed on.
   void start(const AgreedStart& start);
 
-  // To be called before each step. Reads the store's counters, which may wait for the weights of the last step.
+  // Whether the current epoch is over. To be called before each step. Reads the store's counters, and may have to wait
+  // for the weights of the last step to do so.
   Result<bool> epoch_is_over();
   // To be called after each step. `applied`: whether the step counted; see StepRunner::run. `samples`: the size of this
   // worker's batch.
@@ -56,11 +57,12 @@ class EpochClock {
   // Samples of all workers since the start of the run.
   [[nodiscard]] uint64_t samples() const { return samples_; }
   [[nodiscard]] uint64_t samples_in_this_process() const { return samples_ - samples_at_start_; }
-  // Sets the factor from the next update on; see kvstore::Counters.
+  // Sets the factor by which the schedule's learning rate is multiplied from the next update on.
   void set_rate_factor(double factor) { rate_factor_ = factor; }
   // The learning rate of the next update. It depends on the samples that will have been applied after that update.
   [[nodiscard]] double rate_of_next_update() const { return scheduled_rate() * rate_factor_; }
-  [[nodiscard]] double scheduled_rate() const;  // the rate according to the schedule alone
+  // The learning rate of the next update according to the schedule alone, without the factor.
+  [[nodiscard]] double scheduled_rate() const;
   // Returns the number of samples that this worker has processed since its moving statistics were last shared with the
   // other workers, and resets the number to 0.
   uint64_t take_unshared_samples() { return std::exchange(unshared_samples_, 0); }

@@ -12,7 +12,8 @@ std::optional<Speed> Speedometer::tick(int64_t count, SteadyTime now) {
   if (!first) {
     const int64_t batches = count - since_count_;
     const double seconds = std::chrono::duration<double>(now - *since_).count();
-    speed = {batches, static_cast<double>(batches * batch_size_) / seconds};  // 0 s gives inf, as MXNet prints it
+    // A time of 0 s gives the speed inf, as MXNet prints it.
+    speed = {batches, static_cast<double>(batches * batch_size_) / seconds};
   }
   since_ = now;
   since_count_ = count;

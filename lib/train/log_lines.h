@@ -17,7 +17,9 @@ namespace dtrain::train {
 
 // The speed measured between two log lines.
 struct Speed {
-  int64_t batches;  // fewer than --disp-batches in the first window of an epoch that was resumed in the middle
+  // Number of batches since the last line; fewer than --disp-batches in the first window of an epoch that was resumed
+  // in the middle.
+  int64_t batches;
   double samples_per_s;
 };
 
@@ -29,7 +31,7 @@ class Speedometer {
   Speedometer(int64_t frequent, int64_t batch_size) : frequent_(frequent), batch_size_(batch_size) {}
   // Called after each batch. Returns the speed since the last line if a line is due now.
   std::optional<Speed> tick(int64_t count, SteadyTime now);
-  // Excludes time since the last line that was not training: a validation or a checkpoint.
+  // Excludes from the measured time the duration `spent` of a validation or a checkpoint since the last line.
   void leave_out(SteadyTime::duration spent) {
     if (since_) *since_ += spent;
   }
@@ -38,7 +40,7 @@ class Speedometer {
   int64_t frequent_;
   int64_t batch_size_;
   std::optional<SteadyTime> since_;
-  int64_t since_count_ = 0;  // the batch that ended at since_
+  int64_t since_count_ = 0;  // index of the batch that ended at the time since_
   int64_t last_count_ = 0;
 };
 

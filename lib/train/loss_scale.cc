@@ -8,7 +8,8 @@
 
 namespace dtrain::train {
 
-// What gradients of means over a batch usually begin with.
+// A usual first scale for a loss that is a mean over the batch. parse() divides it by the batch size, because the
+// gradients here are sums.
 constexpr uint64_t kFirst = 1 << 16;
 
 static_assert(optim::LossScaleRule{}.max == job::kLossScaleMax);

@@ -23,13 +23,15 @@ class LossScale {
 
   [[nodiscard]] double value() const { return state_.scale; }
   [[nodiscard]] bool is_dynamic() const { return dynamic_; }
-  // For executors. What checkpoints keep is kept().
+  // The state with which executors compute. Checkpoints store the result of kept() instead.
   [[nodiscard]] const State& state() const { return state_; }
-  // The part that changes during a run; an empty state unless the scale is dynamic.
+  // The state to store in a checkpoint; an empty state unless the scale is dynamic, because only a dynamic scale
+  // changes during a run.
   [[nodiscard]] State kept() const { return dynamic_ ? state_ : State{}; }
   // Continues from `state`. Does nothing if the state is empty or the scale is not dynamic.
   void restore(const State& state);
-  // To be called after a step whose gradients were all finite, and after one with a gradient that was not finite.
+  // Call good_step() after a step whose gradients were all finite, and bad_step() after a step with a gradient that was
+  // not finite.
   void good_step() { follow(true); }
   void bad_step() { follow(false); }
   // Whether bad_step() lowers the scale, so that a later step may succeed.

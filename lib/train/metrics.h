@@ -21,8 +21,9 @@ struct MetricHead {
 // The metrics to show in addition to accuracy, in this order: --top-k, then --loss. All are means over the network's
 // results. If there are several results, the metrics of each result follow, named "accuracy_NAME" and so on.
 struct MetricSpec {
-  std::vector<int64_t> top_k = {};       // each at least 2; if it exceeds the number of classes, every row is a hit
-  std::vector<std::string> losses = {};  // "ce", "crossentropy", "nll", "nll_loss"
+  // The values of k for top-k accuracy, each at least 2; if k exceeds the number of classes, every row is a hit.
+  std::vector<int64_t> top_k = {};
+  std::vector<std::string> losses = {};  // the losses to show: "ce", "crossentropy", "nll", "nll_loss"
   std::vector<MetricHead> heads = {{}};
   size_t labels = 1;  // number of labels of an example
 };
@@ -32,13 +33,14 @@ struct MetricValue {
   double value;      // NaN before the first row
 };
 
-// The cross-entropy of one row: -ln(p + 1e-12), where p is the probability of the label, or 0 if that is negative.
+// The cross-entropy of one row: -ln(p + 1e-12), where p is the probability of the label. Returns 0 instead of a
+// negative value.
 double row_cross_entropy(float probability);
 
 // Used by one thread. add() allocates nothing.
 class Metrics {
  public:
-  Metrics() : Metrics(always()) {}  // accuracy alone
+  Metrics() : Metrics(always()) {}  // the metric is accuracy alone
   // Code::kUsage if a metric does not exist.
   static Result<Metrics> create(const MetricSpec& spec);
 
@@ -79,7 +81,7 @@ class Metrics {
   struct Item {
     enum class Kind { kRank, kCrossEntropy };
     Kind kind;
-    int64_t k;  // kRank: counts rows whose label is among the k most probable classes
+    int64_t k;  // with kRank: a row counts as a hit if its label is among the k most probable classes
     std::string name;
     bool shown;
   };
@@ -101,7 +103,7 @@ class Metrics {
   size_t labels_;
   std::vector<double> epoch_;   // row count, then one sum per item for each head
   std::vector<double> window_;  // same layout as epoch_
-  std::vector<double> chance_;  // indexed by head
+  std::vector<double> chance_;  // indexed by head: the cross-entropy of a uniform guess; NaN before the first add()
 };
 
 }  // namespace dtrain::train

@@ -14,7 +14,7 @@
 namespace dtrain::train {
 
 struct RegroupSpec {
-  int64_t every = 0;         // in epochs; 0: never
+  int64_t every = 0;         // number of epochs between regroupings; 0: the groups never change
   sync::Policy policy = {};  // policy of the job, with the initial groups
 };
 
@@ -38,7 +38,7 @@ class Regrouper {
  private:
   Result<> hand_out(const sync::Policy& policy);
 
-  RegroupSpec spec_;  // spec_.policy.group_of is kept up to date
+  RegroupSpec spec_;  // the member policy.group_of is kept up to date
   kvstore::GroupedStore* const groups_;
   job::Coordinator& coordinator_;
   Log log_;

@@ -34,12 +34,12 @@ struct ReporterParts {
   const TrainSpec& spec;
   const EpochClock& clock;
   const data::Loader& training_data;
-  const data::Dataset* data;  // the data that training_data reads; null: its stages are not known
+  const data::Dataset* data;  // the data that training_data reads; null: the times of their stages are not known
   kvstore::Store& store;
   job::Coordinator& coordinator;
   const StepTimes& step_times;
   telemetry::Registry& registry;
-  telemetry::Recorder& recorder;  // metrics.jsonl is added to its sinks
+  telemetry::Recorder& recorder;  // begin() adds the file metrics.jsonl to the recorder's sinks
   Log log;
 };
 
@@ -122,7 +122,7 @@ class Reporter {
   AccuracyTimes training_times_, validation_times_;
   double rate_ = 0;
   SteadyTime began_;                   // when every worker had the initial weights
-  std::optional<Lesson> last_window_;  // last window of this epoch
+  std::optional<Lesson> last_window_;  // the metrics of the last window of this epoch; nullopt: no window has ended yet
   PaceTotals at_window_;               // pace_'s totals when the last window began
   PaceTotals at_epoch_;                // pace_'s totals when the epoch began
   Decoders decoders_;
@@ -130,7 +130,7 @@ class Reporter {
   std::optional<double> best_validation_accuracy_;
   std::optional<job::Quality> validation_;  // result of the last validation
   SteadyTime epoch_began_;
-  telemetry::Registry::Handle ready_batches_;  // sets the metric
+  telemetry::Registry::Handle ready_batches_;  // keeps the metric of the batches that are ready up to date
 };
 
 }  // namespace dtrain::train

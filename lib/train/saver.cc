@@ -84,7 +84,7 @@ Result<> Saver::save_epoch() {
   if (parts_.loss_scale.is_dynamic()) {
     DT_TRY(states, gather("the loss scales"));
   }
-  states.metric_sums.clear();  // the next epoch begins with empty sums
+  states.metric_sums.clear();  // the next epoch begins with empty metric sums
   if (!due || !writes()) return {};
   std::erase_if(kept_epochs_, [&](int64_t epoch) { return epoch >= finished; });
   kept_epochs_.push_back(finished);

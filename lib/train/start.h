@@ -26,14 +26,16 @@ struct StartFrom {
 
 struct StartSpec {
   std::optional<StartFrom> from;
-  std::string pretrained;            // without `from`: the .params file of a model with another last layer; empty: none
-  std::string pretrained_note = {};  // see TrainSpec
+  std::string pretrained;  // without `from`: the .params file of a model with another last layer; empty: none
+  // Text that is added to the error if the pretrained model does not fit; may be empty.
+  std::string pretrained_note = {};
   InitializerSpec initializer;
   optim::OptimizerSpec optimizer;
   uint64_t seed = 0;
-  std::string job_hash, job_text;                      // the JobSpec of this run
-  std::function<int64_t(int64_t epochs)> steps_until;  // EpochRule::steps_until
-  uint64_t samples_per_epoch = 0;                      // samples of all workers together
+  std::string job_hash, job_text;  // the JobSpec of this run
+  // Number of steps in the first `epochs` epochs (EpochRule::steps_until).
+  std::function<int64_t(int64_t epochs)> steps_until;
+  uint64_t samples_per_epoch = 0;  // number of samples in an epoch, of all workers together
   // EpochRule::ends_after_fixed_steps: whether each worker makes exactly steps_until(n) steps in n epochs.
   bool ends_after_fixed_steps = true;
 };
@@ -41,11 +43,16 @@ struct StartSpec {
 struct Start {
   Position position;
   kvstore::TrainingState state;
-  std::vector<std::vector<double>> metric_sums;  // indexed by rank; may be shorter than the number of workers
-  std::vector<LossScale::State> loss_scales;     // indexed by rank; may be shorter than the number of workers
-  std::vector<uint64_t> worker_steps;            // see CheckpointHeader
+  // Sums of each worker's metrics, indexed by rank; there may be fewer entries than workers.
+  std::vector<std::vector<double>> metric_sums;
+  // Dynamic loss scale of each worker, indexed by rank; there may be fewer entries than workers.
+  std::vector<LossScale::State> loss_scales;
+  // Steps of each worker since the start of the run, indexed by rank; empty if all have made the same number.
+  std::vector<uint64_t> worker_steps;
   std::optional<BestAccuracy> best = {};
-  std::vector<int64_t> kept_epochs = {};  // with --resume only: a run must not remove another run's checkpoints
+  // Epochs of the checkpoints that the run has written and not removed. Empty without --resume, because a run must not
+  // remove another run's checkpoints.
+  std::vector<int64_t> kept_epochs = {};
 };
 
 // Fills the view's weights and statistics. A pretrained model fills all but the last layer (graph/fine_tune.h), which

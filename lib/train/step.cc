@@ -12,7 +12,8 @@ namespace dtrain::train {
 
 namespace {
 
-// Null unless the devices decide which steps count.
+// If the devices can decide whether a step counts, makes them do so and returns the store's interface for it; otherwise
+// returns null. They decide if a step may be left out and the parameters are on the devices.
 kvstore::DeviceDecisions* begin_decisions(const StepParts& parts) {
   const bool leaves_out = parts.on_nan == job::OnNan::kSkip || parts.loss_scale.is_dynamic();
   if (!leaves_out || !parts.devices.parameters_on_device()) return nullptr;

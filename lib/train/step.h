@@ -25,7 +25,7 @@ namespace dtrain::train {
 // How the steps have spent their time so far, in seconds. With several devices, these are the times of the first
 // device.
 struct StepTimes {
-  double forward = 0, backward = 0;  // without the times below
+  double forward = 0, backward = 0;  // time of the two passes, without the times of the members below
   double push = 0;                   // handing gradients to the store
   double pull_wait = 0;              // waiting for weights
   double update = 0;                 // updating weights on this thread
@@ -33,9 +33,9 @@ struct StepTimes {
 
 struct StepParts {
   const graph::Graph& graph;
-  std::vector<InputForm> inputs;  // as compiled into the executors
+  std::vector<InputForm> inputs;  // the same inputs with which the executors were compiled
   exec::DeviceGroup& devices;
-  std::vector<size_t> bucket_begin;  // as compiled into the executors
+  std::vector<size_t> bucket_begin;  // index of each bucket's first parameter; the same as in the executors
   kvstore::Store& store;
   uint32_t rank = 0;
   uint32_t workers = 1;
@@ -100,7 +100,7 @@ class StepRunner {
   Result<> push(size_t device, size_t bucket);
   Result<> push_all();
   Result<> push_zero_gradients();
-  // For the moving statistics in the host's memory.
+  // Calls `visit` for the moving statistics in the host's memory.
   template <class Visit>
   void visit_statistics(const Visit& visit);
   void keep_statistics();
@@ -114,7 +114,8 @@ class StepRunner {
   // Null unless the devices decide if a step counts. If they decide, the host counts each step before it knows the
   // decision.
   kvstore::DeviceDecisions* const decisions_;
-  // Limit on the absolute values of gradients whose sum the host cannot see: summand_limit(). Devices search the sums.
+  // Limit on the absolute values of gradients that the host searches because it cannot see their sum (summand_limit).
+  // Devices search the sums themselves.
   const float limit_;
   exec::DeviceGroup::DeviceCall wait_;
   exec::DeviceGroup::DeviceCall ready_;

@@ -21,7 +21,8 @@ constexpr size_t kPairsBetter = 4;
 constexpr double kBlock_s = 0.5;
 constexpr int64_t kBlockStepsMin = 4, kBlockStepsMax = 500;
 
-constexpr double kWaits = 0.02;  // with a smaller share of waits, more threads are not worthwhile
+// If the steps wait for data for a smaller share of the time, more decode threads are not worthwhile.
+constexpr double kWaits = 0.02;
 // The length of a window in the steady state. Tuning begins again if the share of waits differs by kChange in
 // kWindowsChanged windows in a row.
 constexpr double kWindow_s = 10, kChange = 0.15;

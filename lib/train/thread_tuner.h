@@ -56,14 +56,14 @@ class ThreadTuner {
   int64_t settling_;   // steps until the current block begins
   Block block_;
   int64_t block_steps_ = 0;  // steps in each block of a comparison
-  double wait_share_ = 0;    // share of waits at the last measurement
-  // The current comparison.
+  double wait_share_ = 0;    // share of the time that steps waited for data, at the last measurement
+  // The number of threads that is compared with kept_ at present.
   int other_ = 0;
   // more_: whether other_ is the larger number; may_turn_: whether the other direction is still untried
   bool more_ = false, may_turn_ = false;
   std::vector<double> kept_ms_, other_ms_;
-  std::vector<std::string> compared_;  // comparisons since the tuner began measuring
-  // The steady state.
+  std::vector<std::string> compared_;  // texts about the comparisons that were made since the tuner began measuring
+  // The share of waits in the first window of the steady state; nullopt: not measured yet.
   std::optional<double> steady_share_;
   int changed_ = 0;  // number of consecutive windows whose share of waits differs from steady_share_
   std::optional<std::string> decision_;

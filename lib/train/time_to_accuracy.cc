@@ -5,7 +5,8 @@
 namespace dtrain::train {
 
 std::span<const TimeToAccuracy> AccuracyTimes::note(double accuracy, double seconds, uint64_t samples) {
-  constexpr double kRounding = 1e-9;  // so that 3 * 0.1, which is slightly more than 0.3, counts as 0.3
+  // Tolerance: without it, 3 * 0.1, which is slightly more than 0.3, would not be reached by 0.3.
+  constexpr double kRounding = 1e-9;
   const size_t before = reached_.size();
   while (every_ > 0) {
     const double level = every_ * static_cast<double>(reached_.size() + 1);

@@ -8,8 +8,8 @@
 namespace dtrain::train {
 
 struct TimeToAccuracy {
-  double accuracy = 0;   // the level
-  double seconds = 0;    // since training began in this process
+  double accuracy = 0;   // the level that was reached
+  double seconds = 0;    // time since training began in this process
   uint64_t samples = 0;  // samples of all workers, applied since the start of the run
 };
 
@@ -17,7 +17,8 @@ struct TimeToAccuracy {
 // is the constructor's argument.
 class AccuracyTimes {
  public:
-  explicit AccuracyTimes(double every) : every_(every) {}  // 0: no levels
+  // `every`: the distance between levels; 0: there are no levels.
+  explicit AccuracyTimes(double every) : every_(every) {}
 
   // Records a measured accuracy. Returns the levels that are reached for the first time, in ascending order; valid
   // until the next call. NaN reaches no level.

@@ -38,12 +38,13 @@ struct TrainSpec {
   uint64_t seed = 0;
   std::string job_hash, job_text;  // the JobSpec, for checkpoints
 
-  std::optional<StartFrom> start_from;  // --load-epoch, --resume; nullopt: newly drawn weights
-  std::string pretrained;               // .params file to fine-tune unless start_from is set; empty: none
-  std::string pretrained_note = {};     // added to the error if the pretrained model does not fit; may be empty
-  std::string save_prefix;              // prefix of checkpoints; empty: none are written
-  int64_t save_period = 1;              // epochs between checkpoints; 0: never
-  double save_every_s = 0;              // seconds between checkpoints within an epoch; 0: off
+  // Where the run starts, from --load-epoch or --resume; nullopt: with newly drawn weights.
+  std::optional<StartFrom> start_from;
+  std::string pretrained;            // the .params file to fine-tune, used only without start_from; empty: none
+  std::string pretrained_note = {};  // added to the error if the pretrained model does not fit; may be empty
+  std::string save_prefix;           // prefix of checkpoints; empty: none are written
+  int64_t save_period = 1;           // epochs between checkpoints; 0: never
+  double save_every_s = 0;           // seconds between checkpoints within an epoch; 0: off
   // Whether checkpoints at the end of an epoch include the optimizer state. Those within an epoch always do, because
   // the states file also contains the position.
   bool save_optimizer_states = true;
@@ -61,7 +62,8 @@ struct TrainSpec {
   // Either all workers have one, or none has.
   std::string metrics_path;
   bool data_can_be_learned = true;  // false: labels are random (--benchmark), so no warning if the loss stays at chance
-  double usual_rate = 0.05;         // the network's default learning rate, for that warning
+  // The network's default learning rate, an upper limit of the rate that the warning about a loss at chance suggests.
+  double usual_rate = 0.05;
   // Times the batches after the first time_batches_after ones and writes the file batch-times-RANK.json next to
   // metrics_path. Nullopt: off.
   std::optional<int64_t> time_batches_after = std::nullopt;

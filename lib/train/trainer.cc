@@ -153,7 +153,7 @@ Result<> Trainer::Impl::begin() {
   const EpochRule& epoch = spec_.epoch;
   DT_CHECK(epoch.samples > 0 && epoch.samples_per_step > 0 && epoch.samples_per_update > 0,
            "an epoch must have samples");
-  flush_denormals();  // the store may run updates on this thread
+  flush_denormals();  // on this thread too, because the store may run updates on it
   DT_TRY_VOID(reporter_.prepare());
   DT_TRY(Start start, own_start());
   DT_TRY(const AgreedStart agreed, agree_on_start(start));

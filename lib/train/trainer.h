@@ -25,16 +25,16 @@ namespace dtrain::train {
 // References and pointers are borrowed and must outlive the trainer.
 struct TrainParts {
   const graph::Graph& graph;
-  std::vector<InputForm> inputs;  // as compiled into `training`
+  std::vector<InputForm> inputs;  // the same inputs with which `training` was compiled
   exec::DeviceGroup& training;
-  std::vector<size_t> bucket_begin;  // as compiled into `training`
+  std::vector<size_t> bucket_begin;  // index of each bucket's first parameter; the same as in `training`
   data::Loader& training_data;
   const data::Dataset* data = nullptr;  // the data that training_data reads; null: its stages are not reported
-  // Each of its executors shares the weights of the corresponding executor of `training` (see exec::Backend). If this
-  // or validation_data is null, there is no validation.
+  // The executors that validate; each shares the weights of the corresponding executor of `training` (see
+  // exec::Backend). If `inference` or validation_data is null, there is no validation.
   exec::DeviceGroup* inference = nullptr;
   data::Loader* validation_data = nullptr;
-  ValidationWatch* validation_watch = nullptr;  // may be null
+  ValidationWatch* validation_watch = nullptr;  // observes each validation; may be null
   kvstore::Store& store;
   job::Coordinator& coordinator;
   Pacer* pacer = nullptr;  // paces the steps (--inject step-ms); null: as fast as possible
@@ -43,7 +43,7 @@ struct TrainParts {
   telemetry::Registry& registry;        // metrics of this process
   // Receive what the trainer reports, in addition to metrics.jsonl.
   std::vector<std::unique_ptr<telemetry::Sink>> sinks = {};
-  Log log;  // named after the rank
+  Log log;  // the log of this worker, with its rank in the prefix
 };
 
 class Trainer {

@@ -16,7 +16,7 @@ namespace dtrain::train {
 class ValidationWatch {
  public:
   struct Pass {
-    int64_t epoch = 0;   // from 0
+    int64_t epoch = 0;   // index of the epoch, from 0
     uint64_t step = 0;   // number of weight updates before the validation
     int64_t images = 0;  // number of images that all workers have classified, in total
   };

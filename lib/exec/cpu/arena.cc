@@ -24,7 +24,7 @@ Arena::Arena(size_t size) : size_(size) {
   mapped_ = bytes;
   const auto address = reinterpret_cast<uintptr_t>(mapping_);
   data_ = static_cast<std::byte*>(mapping_) + (kHugePage - address % kHugePage) % kHugePage;
-  madvise(data_, size, MADV_HUGEPAGE);  // only a hint; everything works without it
+  madvise(data_, size, MADV_HUGEPAGE);  // huge pages only make access faster, so a failure does not matter
 }
 
 Arena::Arena(Arena&& other) noexcept {

@@ -45,7 +45,7 @@ class Stopwatch {
     };
     run();
     const double first = run();
-    // About 20 ms of runs for each primitive, but at least 3 runs.
+    // The primitive runs for about 20 ms, but at least 3 times.
     const auto runs = std::clamp<size_t>(static_cast<size_t>(0.02 / std::max(first, 1e-6)), 3, 200);
     std::vector<double> seconds(runs);
     for (double& s : seconds) s = run();
@@ -220,7 +220,7 @@ class Meter {
     using Algorithm = dnnl::algorithm;
     static constexpr Algorithm kForward[] = {Algorithm::eltwise_relu, Algorithm::eltwise_tanh,
                                              Algorithm::eltwise_logistic, Algorithm::eltwise_soft_relu,
-                                             Algorithm::eltwise_linear};  // oneDNN has no softsign
+                                             Algorithm::eltwise_linear};  // in place of softsign, which oneDNN lacks
     static constexpr Algorithm kBackward[] = {
         Algorithm::eltwise_relu_use_dst_for_bwd, Algorithm::eltwise_tanh_use_dst_for_bwd,
         Algorithm::eltwise_logistic_use_dst_for_bwd, Algorithm::eltwise_soft_relu, Algorithm::eltwise_linear};

@@ -14,15 +14,16 @@ namespace dtrain::exec::cpu {
 // One primitive of the step, in seconds per run. winograd_s is 0 if Winograd does not apply or oneDNN lacks it.
 struct BoundLine {
   std::string node;
-  std::string what;  // "convolution backward data"
+  std::string what;  // the operation, for example "convolution backward data"
   double direct_s = 0, winograd_s = 0;
   [[nodiscard]] double best_s() const { return winograd_s > 0 && winograd_s < direct_s ? winograd_s : direct_s; }
 };
 
 struct Bound {
   std::vector<BoundLine> lines;
-  [[nodiscard]] double direct_s() const;  // total of a step with direct convolutions
-  [[nodiscard]] double best_s() const;    // total with the faster of direct and Winograd for each layer and direction
+  [[nodiscard]] double direct_s() const;  // time of a step with direct convolutions
+  // Time of a step with the faster of direct and Winograd convolution for each layer and direction.
+  [[nodiscard]] double best_s() const;
 };
 
 // Times the primitives of a training step of `graph` with the batch size, images and threads of `options`: convolutions

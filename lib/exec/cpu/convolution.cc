@@ -11,7 +11,7 @@ bool winograd_fits(const graph::Convolution& op, int64_t channels) {
 }
 
 bool channels_last_fits(const graph::Convolution& op, int64_t channels) {
-  // Padding is accepted while the ratio of executed to needed multiplications is below this.
+  // Layouts with padded channels are kept while the ratio of executed to needed multiplications is below this.
   constexpr double kWasteMin = 1.5;
   constexpr int64_t kFewChannels = 4;
   const auto padded = [](int64_t c) { return (c + 15) / 16 * 16; };

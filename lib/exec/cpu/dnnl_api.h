@@ -21,7 +21,8 @@ struct ConvolutionSpec {
   Md src, weights, bias, dst;  // bias: empty if there is none
   Dims strides, pad_left, pad_right;
   Dims dilations = {0, 0};  // number of skipped cells between two cells that the kernel reads
-  bool relu = false;        // forward: y = max(x (*) w + b, 0)
+  // Whether a forward pass also applies a ReLU: y = max(x (*) w + b, 0), where (*) is the convolution.
+  bool relu = false;
 };
 
 struct PoolingSpec {
@@ -44,8 +45,8 @@ constexpr bool kMayBeMissing = std::is_same_v<Primitive, dnnl::convolution_forwa
 
 #if DNNL_VERSION_MAJOR >= 3
 
-// Whether the backward pass of a batch normalization with a shift requires DNNL_ARG_SHIFT. If it does not, it fails
-// when it gets that argument.
+// Whether the backward pass of a batch normalization with a shift requires the argument DNNL_ARG_SHIFT. If the value is
+// false, the backward pass fails if it gets that argument.
 constexpr bool kBatchNormBackwardTakesShift = false;
 
 inline Dims dims_of(const Md& md) {

@@ -17,10 +17,12 @@ namespace dtrain::exec::cpu {
 
 // One step of the program, such as a convolution's backward pass with respect to its weights.
 struct ProfileLine {
-  std::string node, what, implementation;  // "conv1", "convolution backward weights", oneDNN's name for it, or "own"
-  double mean_s = 0, least_s = 0;          // least_s: the shortest run, which other processes disturb least
-  double flops = 0;  // two for each multiply-add of convolutions and fully connected layers; 0: not counted
-  double bytes = 0;  // size of the tensors that it reads and writes
+  // For example "conv1", "convolution backward weights", and oneDNN's name of the implementation, or "own".
+  std::string node, what, implementation;
+  // Mean time of a run, and the time of the shortest run, which other processes disturb least.
+  double mean_s = 0, least_s = 0;
+  double flops = 0;  // two operations for each multiply-add of convolutions and fully connected layers; 0: not counted
+  double bytes = 0;  // size of the tensors that the step reads and writes
 };
 
 class CpuExecutor final : public Executor {
@@ -37,7 +39,8 @@ class CpuExecutor final : public Executor {
   std::vector<float> node_gradient(graph::NodeId node) override { return read(gradients_[node]); }
   size_t memory_bytes() const override { return runner_->memory_bytes(); }
 
-  // Measures how the time is spent. After enable_profile(), profile() returns the steps that have run, in their order.
+  // Measures how the time is spent on steps of the program. After enable_profile(), profile() returns the steps that
+  // have run, in their order.
   void enable_profile() { runner_->enable_profile(); }
   [[nodiscard]] std::vector<ProfileLine> profile() const;
 
@@ -50,11 +53,12 @@ class CpuExecutor final : public Executor {
   graph::Graph graph_;
   Options options_;
   graph::Shapes shapes_;
-  std::shared_ptr<ParameterStore> store_;  // shared with executors made with weights_of
+  // Shared with the executors that were compiled with this one as their `weights_of`.
+  std::shared_ptr<ParameterStore> store_;
   ParameterView view_;
   Batch batch_;
   std::vector<ValueId> outputs_, gradients_;
-  std::vector<ValueId> results_;  // indexed by head
+  std::vector<ValueId> results_;  // the network's results, indexed by head
   size_t forward_count_ = 0;
   BucketSchedule schedule_;
   std::unique_ptr<Runner> runner_;

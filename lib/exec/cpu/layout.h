@@ -20,15 +20,15 @@ enum class Order {
 struct BlockedShape {
   Order order = Order::kPlain;
   int64_t n = 0, blocks = 0, h = 1, w = 1, lanes = 1;
-  int64_t channels = 0;  // without padding
+  int64_t channels = 0;  // number of channels without padding
   [[nodiscard]] int64_t planes() const { return n * blocks; }
   [[nodiscard]] int64_t plane_elements() const { return h * w * lanes; }
   [[nodiscard]] int64_t elements() const { return planes() * plane_elements(); }
 };
 
-Md plain_md(const Dims& dims);            // row-major: [n, c, h, w], [n, c], [filters, c, kernel_h, kernel_w], [c]
-Md any_md(const Dims& dims);              // oneDNN chooses the layout
-Md md_in(Order order, const Dims& dims);  // [n, c, h, w]; or [n, c] with kPlain
+Md plain_md(const Dims& dims);  // row-major layout of [n, c, h, w], [n, c], [filters, c, kernel_h, kernel_w] or [c]
+Md any_md(const Dims& dims);    // a layout that oneDNN chooses
+Md md_in(Order order, const Dims& dims);  // the layout `order` of [n, c, h, w]; or of [n, c] with kPlain
 
 // The blocks of a tensor [n, c, h, w] in this order, or of [n, c] with kPlain.
 BlockedShape shape_in(Order order, const Dims& dims);

@@ -26,9 +26,10 @@ struct LowerRequest {
 // What the executor needs to know about a lowered graph.
 struct Lowered {
   Program program;
-  std::vector<ValueId> outputs;    // for each node; kNoValue if fusion removed it
-  std::vector<ValueId> gradients;  // for each node; kNoValue if no gradient flows
-  std::vector<ValueId> results;    // indexed by head
+  std::vector<ValueId> outputs;  // the output of each node; kNoValue if fusion removed it
+  // The gradient with respect to each node's output; kNoValue if no gradient flows to the node.
+  std::vector<ValueId> gradients;
+  std::vector<ValueId> results;  // the network's results, indexed by head
 };
 
 Lowered lower(const LowerRequest& request);
@@ -78,13 +79,13 @@ class Lowering {
   [[nodiscard]] bool wants_gradient(graph::NodeId id) const { return wants_gradient_[id]; }
   // See graph::depends_on_training.
   [[nodiscard]] bool depends_on_training(graph::NodeId id) const { return depends_on_training_[id] != 0; }
-  // Adds a term to the gradient with respect to `id`'s output. Ignored if no step needs that gradient.
+  // Adds a term to the gradient with respect to the output of node `id`. Does nothing if no step needs that gradient.
   void contribute(graph::NodeId id, ValueId term);
   // The gradient with respect to the node's output in this layout, which is the sum of its terms. kNoValue if it has
   // none.
   ValueId gradient(graph::NodeId id, const Md& layout);
-  // The terms of the gradient in this layout, for kernels that sum them themselves. With keep_all there is a single
-  // term: the sum.
+  // The terms of the gradient with respect to the node's output, in this layout, for kernels that sum the terms
+  // themselves. With keep_all there is a single term: the sum.
   std::vector<ValueId> gradient_terms(graph::NodeId id, const Md& layout);
 
   Lowered finish() &&;
@@ -104,9 +105,10 @@ class Lowering {
   Fusions fusions_;
   Program program_;
   std::vector<ValueId> outputs_;
-  std::vector<std::vector<ValueId>> terms_;  // indexed by node
-  std::vector<char> wants_gradient_;         // indexed by node
-  std::vector<char> depends_on_training_;    // indexed by node
+  // Terms of the gradient with respect to each node's output, indexed by node.
+  std::vector<std::vector<ValueId>> terms_;
+  std::vector<char> wants_gradient_;       // indexed by node
+  std::vector<char> depends_on_training_;  // indexed by node
   // For each parameter, the terms that the nodes' backward steps have written, in the order of the steps.
   std::vector<std::vector<ValueId>> weight_terms_;
   bool uses_openblas_ = false;

@@ -13,7 +13,7 @@ namespace {
 
 struct ConvolutionLayer {
   NodeId id;
-  ConvolutionSpec spec;  // all layouts are open, so that oneDNN may choose them
+  ConvolutionSpec spec;  // the convolution with all layouts left open, so that oneDNN may choose them
   ConvolutionChoice choice;
   bool bias;
   Dims weight_dims, bias_dims;

@@ -40,7 +40,7 @@ void contribute(Lowering& l, const DenseLayer& layer, ValueId dx) {
   l.contribute(input, l.program().alias(dx, plain_md(l.dims(input))));
 }
 
-// For small layers, which use OpenBLAS.
+// The code for small layers, which use OpenBLAS.
 namespace blas {
 
 ValueId emit_forward(Lowering& l, const DenseLayer& layer) {
@@ -80,8 +80,8 @@ void emit_backward_data(Lowering& l, const DenseLayer& layer, ValueId dy) {
 
 }  // namespace blas
 
-// For large layers, which use oneDNN with its own layout for the weights. With row-major weights, oneDNN would fall
-// back to a matrix product that allocates memory on each call.
+// The code for large layers, which use oneDNN with its own layout for the weights. With row-major weights, oneDNN would
+// fall back to a matrix product that allocates memory on each call.
 namespace onednn {
 
 using Forward = dnnl::inner_product_forward::primitive_desc;
@@ -157,9 +157,9 @@ Lowering::EmitBackward lower_large(Lowering& l, const DenseLayer& layer) {
 }  // namespace
 
 Lowering::EmitBackward lower_dense(Lowering& l, NodeId id, const graph::FullyConnected& op) {
-  // The limit between OpenBLAS and oneDNN. Measured with OpenBLAS 0.3.21 and oneDNN 2.6.3 on 2 threads: forward, 64 x
-  // 500 -> 10 takes 6 us with OpenBLAS and 8 us with oneDNN; 64 x 800 -> 500 takes 366 us and 235 us forward, 561 us
-  // and 270 us backward. Both are equally fast at about 64 outputs.
+  // The size of the weights from which on oneDNN is used instead of OpenBLAS. Measured with OpenBLAS 0.3.21 and oneDNN
+  // 2.6.3 on 2 threads: forward, 64 x 500 -> 10 takes 6 us with OpenBLAS and 8 us with oneDNN; 64 x 800 -> 500 takes
+  // 366 us and 235 us forward, 561 us and 270 us backward. Both are equally fast at about 64 outputs.
   constexpr int64_t kLargeWeight = 1 << 15;
   const ValueId x = flattened(l, id, l.input(id));
   const Dims dims = dims_of(l.md(x));

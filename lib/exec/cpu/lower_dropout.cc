@@ -14,7 +14,7 @@ namespace {
 
 // Sets y to the kept elements of x, multiplied by the rule's factor. Both are [rows, each]; keys [rows].
 void keep_elements(const DropRule& rule, const uint64_t* keys, int64_t rows, int64_t each, const float* x, float* y) {
-  constexpr int64_t kCost = 8;  // the cost of drawing a random number, in elements
+  constexpr int64_t kCost = 8;  // the cost of drawing a random number, relative to that of one element
   parallel_shares(rows, rows * each * kCost, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; row++) {
       const uint64_t key = drop_key(rule, keys[row]);
@@ -41,8 +41,8 @@ ValueId emit_keep(Lowering& l, NodeId id, const DropRule& rule, ValueId keys, Va
 
 }  // namespace
 
-// The layout is row-major, because an element's number is its position in [c, h, w]. (Vectors are row-major anyway.)
-// The keys are copied, because the caller's are valid only during the forward pass.
+// Lowers a dropout in row-major layout, because an element's number is its position in [c, h, w]. (Vectors are
+// row-major anyway.) The keys are copied, because the caller's are valid only during the forward pass.
 Lowering::EmitBackward lower_dropout(Lowering& l, NodeId id, const graph::Dropout& op) {
   if (!l.training()) return lower_identity(l, id);
   const DropRule rule = drop_rule(l.node(id), op);

@@ -48,8 +48,9 @@ Lowering::EmitBackward lower_identity(Lowering& l, NodeId id) {
   };
 }
 
-// Computes the scaling as a separate pass, in place where possible. In a block of `cross`, this is 2 of about 30 reads
-// and writes of a feature map. In the backward pass it also sums the gradients of all readers.
+// Computes the scaling as a separate pass, in place where possible. In a block of the network `cross`, this pass makes
+// 2 of about 30 reads and writes of a feature map. In the backward pass, the same pass also sums the gradients from all
+// readers.
 Lowering::EmitBackward lower_scale(Lowering& l, NodeId id, const graph::Scale& op) {
   const Md layout = blocked_layout(l.md(l.input(id)));
   l.set_output(id, emit_scaled_sum(l.program(), id, {l.input(id)}, op.factor, layout));

@@ -36,7 +36,7 @@ void forward(const Sampling& s, int64_t images, const float* x, const float* t, 
                  [&](int64_t i) { sample_map(s, x + i * elements(s), t + i * kNumbers, y + i * output_elements(s)); });
 }
 
-// Computes the gradients. dx may be null.
+// Computes the gradients with respect to the map (dx, which may be null) and the transformation.
 void backward(const Sampling& s, int64_t images, const float* x, const float* t, const float* dy, float* dx,
               float* dt) {
   std::fill_n(dt, images * kNumbers, 0.0f);

@@ -31,7 +31,7 @@ cpu_set_t only(int cpu) {
 
 Team::Team(int threads) {
   omp_set_num_threads(threads);
-  // Threads stay unbound if sched_getaffinity fails, as on a host with more CPUs than a cpu_set_t can hold.
+  // Threads stay unbound if sched_getaffinity fails, as it does on a host with more CPUs than a cpu_set_t can hold.
   const bool may_bind =
       threads > 1 && omp_get_proc_bind() == omp_proc_bind_false && sched_getaffinity(0, sizeof(all_), &all_) == 0;
   const bool binds = may_bind && CPU_COUNT(&all_) == threads;

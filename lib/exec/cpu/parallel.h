@@ -32,7 +32,7 @@ class Team {
  private:
   void go_home() const;
 
-  int home_ = -1;    // the CPU of the calling thread; -1: any
+  int home_ = -1;    // the CPU of the calling thread; -1: it may run on any
   cpu_set_t all_{};  // the CPUs that the calling thread may use
 };
 

@@ -5,8 +5,9 @@
 namespace dtrain::exec::cpu {
 
 struct Peak {
-  double flops_per_s = 0;  // reached by oneDNN in a float32 product of large matrices
-  double bytes_per_s = 0;  // bytes read and written, in a sum of two arrays into a third, all larger than the caches
+  double flops_per_s = 0;  // the rate that oneDNN reaches in a float32 product of large matrices
+  // The rate of reading and writing in a sum of two arrays into a third, all larger than the caches.
+  double bytes_per_s = 0;
 };
 
 // Measures with `threads` compute threads. Takes about half a second and 200 MB.

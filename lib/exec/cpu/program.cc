@@ -12,7 +12,8 @@ ValueId Program::add(const Value& value) {
 }
 
 ValueId Program::fixed(const Md& md, void* memory, std::optional<size_t> parameter) {
-  // There is only one value for each layout of a piece of memory, so that earlier conversions of a weight are found.
+  // Each layout of a piece of memory has only one value, so that a weight that was already converted to another layout
+  // is not converted again.
   std::vector<ValueId>& known = fixed_[memory];
   for (const ValueId value : known) {
     if (values_[value].md == md) return value;

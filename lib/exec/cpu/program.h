@@ -23,11 +23,12 @@ constexpr ValueId kNoValue = static_cast<ValueId>(-1);
 // A tensor of the program: its layout, and where its memory comes from.
 struct Value {
   Md md;
-  void* fixed = nullptr;              // memory that outlives the program (weights, gradients, statistics); null: none
-  std::optional<size_t> parameter{};  // index of the parameter if this is its weight or gradient
-  std::optional<ValueId> alias_of{};  // if set, this is another view of that value's memory
-  bool scratchpad = false;            // used only during one step
-  bool kept = false;                  // read by the caller after the last step
+  void* fixed = nullptr;  // memory that outlives the program (weights, gradients, statistics); null: none
+  // Index of the parameter of which this is the weight or gradient; nullopt: of none.
+  std::optional<size_t> parameter{};
+  std::optional<ValueId> alias_of{};  // the value whose memory this value views; nullopt: it has its own memory
+  bool scratchpad = false;            // whether the memory is used only during one step
+  bool kept = false;                  // whether the caller reads the value after the last step
 };
 
 struct Arg {
@@ -53,11 +54,11 @@ using Kernel = std::function<void(void* const* pointers)>;
 
 struct Step {
   graph::NodeId node = 0;
-  const char* what = "";      // static text such as "convolution forward"
-  dnnl::primitive primitive;  // empty if there is a kernel
+  const char* what = "";      // what the step does, as static text such as "convolution forward"
+  dnnl::primitive primitive;  // oneDNN's primitive; empty if the step has a kernel
   Kernel kernel;
   std::vector<Arg> args;
-  // Values that end in this step and whose memory the first written value may reuse.
+  // The values that are used for the last time in this step and whose memory the first written value may reuse.
   std::vector<ValueId> overwrites;
 };
 
@@ -91,7 +92,8 @@ class Program {
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
   [[nodiscard]] size_t forward_count() const { return forward_count_; }
   [[nodiscard]] const Md& md(ValueId value) const { return values_[value].md; }
-  [[nodiscard]] ValueId root(ValueId value) const;  // follows aliases
+  // The value itself or, for an alias, the value whose memory it views.
+  [[nodiscard]] ValueId root(ValueId value) const;
   [[nodiscard]] const dnnl::engine& engine() const { return engine_; }
 
   // Places all values in memory, except fixed values and scratchpads. share: see exec/memory_plan.h.
@@ -105,7 +107,7 @@ class Program {
   dnnl::engine engine_;
   std::deque<Value> values_;  // a deque, so that references to an md stay valid when values are added
   std::vector<Step> steps_;
-  std::vector<std::vector<ValueId>> conversions_;  // for each value: the same tensor in other layouts
+  std::vector<std::vector<ValueId>> conversions_;  // for each value: the values with the same tensor in other layouts
   std::map<void*, std::vector<ValueId>> fixed_;
   size_t forward_count_ = 0;
 };

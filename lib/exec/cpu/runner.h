@@ -36,9 +36,9 @@ class Runner {
   struct Cost {
     graph::NodeId node;
     const char* what;
-    std::string implementation;  // oneDNN's name for it, or "own"
-    double seconds;              // total of all runs since enable_profile
-    double least;                // the shortest run
+    std::string implementation;  // oneDNN's name of the implementation, or "own" for dtrain's kernels
+    double seconds;              // total time of all runs since enable_profile()
+    double least;                // time of the shortest run
     size_t runs;
     size_t bytes;  // size of the tensors that the step reads and writes, each counted once
   };
@@ -56,7 +56,8 @@ class Runner {
     std::chrono::nanoseconds spent{0}, least{std::chrono::nanoseconds::max()};
     size_t runs = 0;
     size_t bytes = 0;
-    const char* name = "";  // for instance "conv1: convolution forward"; set if the steps are recorded
+    // For instance "conv1: convolution forward"; set only if the steps are recorded on a timeline.
+    const char* name = "";
   };
 
   void bind_addresses(const Program& program, const MemoryPlan& plan);
@@ -66,7 +67,7 @@ class Runner {
   dnnl::engine engine_;
   dnnl::stream stream_;
   std::vector<Md> mds_;
-  std::vector<void*> addresses_;  // indexed by value
+  std::vector<void*> addresses_;  // the address of each value, indexed by value
   Arena arena_, scratchpad_;
   std::vector<BoundStep> steps_;
   bool profiling_ = false;

@@ -39,7 +39,8 @@ class ReferenceExecutor final : public Executor {
   Out<T> gradient(graph::NodeId node) { return of_node(node).gradient.span(); }
   // The learned tensor that a node reads as this argument, converted to T; empty if there is none.
   In<T> parameter(graph::NodeId node, size_t argument) const;
-  // The gradient in T. Complete after backward_node() of the first node in order() that reads the parameter.
+  // The gradient of a parameter, in the type T. Complete after backward_node() of the first node in order() that reads
+  // the parameter.
   In<T> parameter_gradient(size_t parameter) const { return terms_[parameter].back().span(); }
   // The statistics of a BatchNorm's last training forward pass.
   BatchStatistics<T> statistics(graph::NodeId node) { return {nodes_[node].mean.span(), nodes_[node].inv_std.span()}; }
@@ -61,11 +62,11 @@ class ReferenceExecutor final : public Executor {
  private:
   // An output of a node or a learned tensor.
   struct Tensor {
-    Extent extent;              // set for an output
-    Buffer<T> value, gradient;  // for the gradient of a learned tensor, see terms_
+    Extent extent;              // extent of the tensor; set only for an output
+    Buffer<T> value, gradient;  // the gradient of a learned tensor is in terms_ instead of here
   };
   struct NodeState {
-    Buffer<T> mean, inv_std;  // set for a BatchNorm
+    Buffer<T> mean, inv_std;  // statistics of the batch; set only for a BatchNorm
     // The parameters that this node is the first to read, as an interval of the list of parameters. The intervals of
     // successive nodes follow each other.
     size_t first_parameter = 0, end_parameter = 0;
@@ -115,11 +116,11 @@ class ReferenceExecutor final : public Executor {
   // For each parameter, one term of its gradient per use, in the order of the uses. In the end the last term holds
   // their sum, which is computed in the order in which the backward pass visits the nodes.
   std::vector<std::vector<Buffer<T>>> terms_;
-  ParameterMemory parameters_;  // empty if another executor owns them
+  ParameterMemory parameters_;  // this executor's parameters; empty if another executor owns them
   ParameterView view_;
   // The batch's values for each input and label, and the result of each head.
   std::vector<Buffer<float>> inputs_, labels_, results_;
-  Buffer<uint64_t> keys_;  // empty if the network draws no random numbers
+  Buffer<uint64_t> keys_;  // the keys of the batch; empty if the network draws no random numbers
 };
 
 extern template class ReferenceExecutor<float>;

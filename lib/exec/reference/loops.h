@@ -57,7 +57,7 @@ struct BatchStatistics {
 template <class T>
 void batch_norm_training(const graph::BatchNorm& op, const Extent& e, In<T> x, In<T> gamma, In<T> beta,
                          BatchStatistics<T> batch, Out<float> moving_mean, Out<float> moving_var, Out<T> y);
-// The training forward pass if graph::BatchNorm::global_statistics is set.
+// Computes the training forward pass of a batch normalization with graph::BatchNorm::global_statistics.
 template <class T>
 void batch_norm_training_globally(const graph::BatchNorm& op, const Extent& e, In<T> x, In<T> gamma, In<T> beta,
                                   BatchStatistics<T> batch, In<float> moving_mean, In<float> moving_var, Out<T> y);
@@ -70,7 +70,7 @@ void batch_norm_backward(const graph::BatchNorm& op, const Extent& e, In<T> x, I
 
 template <class T>
 void activation_forward(graph::Activation op, In<T> x, Out<T> y);
-// Takes the output y instead of the input; see graph::Activation.
+// The gradient of an activation, computed from its output y instead of its input; see graph::Activation.
 template <class T>
 void activation_backward(graph::Activation op, In<T> y, In<T> dy, Out<T> dx);
 

@@ -12,7 +12,8 @@ using graph::NodeId;
 
 namespace {
 
-// Part i of n, for image i. An empty span has empty parts with a null address.
+// Part i of n equal parts; with n images, the part of image i. The parts of an empty span are empty and have a null
+// address.
 template <class Span>
 Span part_of(Span all, size_t i, size_t n) {
   return all.empty() ? Span() : all.subspan(i * (all.size() / n), all.size() / n);
@@ -27,7 +28,7 @@ void ReferenceExecutor<T>::forward_node(NodeId node) {
   const int64_t n = options_.batch_size;
   std::visit(
       Overloaded{
-          [&](const graph::Input&) {},  // begin_forward has stored the values there
+          [&](const graph::Input&) {},  // begin_forward has already stored the values of inputs
           [&](const graph::Convolution& op) {
             convolution_forward<T>(op, input_extent(node), input(node), parameter(node, op.kWeight),
                                    parameter(node, op.kBias), e, y);
@@ -55,7 +56,7 @@ void ReferenceExecutor<T>::backward_node(NodeId node) {
   const graph::Node& n = graph_.node(node);
   if (graph::is_loss(n.op) || !gradient(node).empty()) {
     compute_backward(node);
-  } else {  // no loss depends on it
+  } else {  // no loss depends on the node, so its parameters get zero gradients
     for (size_t i = n.data_inputs.size(); i < n.inputs.size(); i++) std::ranges::fill(gradient_term(node, i), T{0});
   }
   finish_gradients(nodes_[node]);
@@ -97,7 +98,7 @@ void ReferenceExecutor<T>::compute_backward(NodeId node) {
             local_response_norm_backward<T>(op, e, input(node), dy, input_gradient(node));
           },
           [&](const graph::SpatialTransformer&) { sample_gradient(node); },
-          // Its own gradient is not used, because the gradient of the loss starts here.
+          // The gradient with respect to this node's output is not used, because the gradient of the loss starts here.
           [&](const graph::SoftmaxOutput& op) {
             softmax_backward<T>(op, output(node), labels_[graph::label_of(graph_, shapes_, node)].span(),
                                 input_gradient(node));

@@ -9,7 +9,7 @@
 namespace dtrain::kvstore {
 namespace {
 
-// Returns 1 if a sum is infinite or NaN, else 0.
+// Adds the values of `from` to those of `to`. Returns 1 if a sum is infinite or NaN, else 0.
 DT_MULTI_ISA uint32_t add_to(const float* __restrict from, float* __restrict to, size_t count) {
   constexpr uint32_t kExponent = 0x7f800000;
   uint32_t bad = 0;

@@ -29,7 +29,7 @@ class Accumulator {
   std::span<const float> total();
   // Needs kRank. The mean of all contributions, weighted by their samples (equally if all have 0), computed in double
   // precision. A single contribution is returned unchanged, bit for bit.
-  void mean(std::span<float> out) const;  // allocates
+  void mean(std::span<float> out) const;  // the call allocates memory
   // The number of samples in all gradients of the round.
   [[nodiscard]] uint64_t samples() const { return samples_; }
   // A rank that has left the step of this round out; nullopt if none has.
@@ -55,7 +55,7 @@ class Accumulator {
   std::optional<uint32_t> spoiled_by_;
 
   Buffer<float> sum_;  // the sum so far, with kArrival
-  // With kRank: indexed by rank; their memory is reused in the next round.
+  // With kRank: the gradients of the round, indexed by rank. Their memory is reused in the next round.
   std::map<uint32_t, Contribution> contributions_;
 };
 

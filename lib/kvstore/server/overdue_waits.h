@@ -16,7 +16,7 @@ class OverdueWaits {
  public:
   using Clock = std::chrono::steady_clock;
   struct Wait {
-    uint32_t worker = 0;  // rank
+    uint32_t worker = 0;  // rank of the worker that waits
     Clock::time_point since = {};
     SliceId slice;
     uint64_t version = 0;                // version of the weights that the worker waits for
@@ -24,8 +24,8 @@ class OverdueWaits {
     std::vector<uint32_t> missing = {};  // ranks that the slice waits for
   };
 
-  // Add all waits for one slice one after the other: a worker may wait twice for a slice, which counts only once, and
-  // only the slice that was added last is remembered.
+  // Adds a wait. All waits for one slice must be added one after the other: a worker may wait twice for a slice, which
+  // counts only once, and only the slice that was added last is remembered.
   void add(const Wait& wait);
   // One line for each worker, sorted by rank. It lists the workers that any of its slices waits for, and names the
   // slice that has waited longest:
@@ -34,7 +34,7 @@ class OverdueWaits {
 
  private:
   struct WorkerWaits {
-    Wait first;    // the oldest
+    Wait first;    // the worker's oldest wait
     SliceId last;  // the slice that was added last
     size_t slices = 0;
     bool lacks_value = false;

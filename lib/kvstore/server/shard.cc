@@ -121,7 +121,7 @@ void Shard::handle(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces p
   // bits.
   flush_denormals();
   const std::optional<Sender> sender = sender_of(head);
-  if (!sender) return;  // an answer, which a server never asks for
+  if (!sender) return;  // a message without a sender is an answer, which a server never asks for
   const Status why = objection(*sender, slice_of(head));
   if (why != Status::kOk) state_->refused++;
   if (const auto* control = std::get_if<ControlRequest>(&head)) {
@@ -148,7 +148,7 @@ void Shard::on_data(const Request& request, Pieces payload) {
     }
     case Kind::kPull: slice.pull(request); break;
     case Kind::kRefresh: slice.refresh(request); break;
-    case Kind::kAnswer: break;  // has no sender, so it was discarded above
+    case Kind::kAnswer: break;  // an answer has no sender, so it was discarded above
   }
   slice.send_answers();
 }

@@ -31,8 +31,8 @@ class Tracer;
 namespace dtrain::kvstore {
 
 struct ShardOptions {
-  uint32_t server = 0;                // rank; selects this server's slices from the placement
-  std::vector<Slice> placement = {};  // all servers' slices
+  uint32_t server = 0;                // rank of this server, which selects its slices from the placement
+  std::vector<Slice> placement = {};  // the slices of all servers
   // Multipliers of each parameter, indexed by key. Larger keys are statistics: their rounds include all workers and
   // yield the mean.
   std::vector<optim::Multipliers> parameters = {};
@@ -47,10 +47,11 @@ struct ShardOptions {
   // Called for the server's first slice of a parameter, while its lock is held. One slice is enough because all slices
   // have the same rounds.
   std::function<void(const GroupReport&)> on_report = nullptr;
-  // Called for the same slice with its version after each of its updates, while its lock is held.
+  // Called for the server's first slice of a parameter after each update of that slice, with its version, while its
+  // lock is held.
   std::function<void(uint64_t)> on_update = nullptr;
-  // Called for the same slice when worker 0 changes the learning rate, with the number of the slice's next update. The
-  // slice's lock is held.
+  // Called for the server's first slice of a parameter when worker 0 changes the learning rate, with the number of the
+  // slice's next update. The slice's lock is held.
   std::function<void(const RateChange& change, uint64_t update)> on_rate = nullptr;
   // Called with the rank whose payload did not match its checksum, and the number of such payloads so far in this
   // slice. The slice's lock is held.
@@ -78,10 +79,11 @@ struct ShardCounts {
   double busy_s = 0;        // time of all threads spent receiving, summing and updating
   uint64_t parked = 0;      // requests that wait for other workers' gradients
   uint64_t queued = 0;      // updates of slices that wait for a thread
-  std::vector<uint64_t> staleness = {};  // [i]: updates of the reporting slice with staleness i + 1
-  // Time from a round's first gradient to its update, in the reporting slice.
+  // staleness[i]: number of updates with staleness i + 1, in the slice for which on_report is called.
+  std::vector<uint64_t> staleness = {};
+  // Time from a round's first gradient to its update, in the slice for which on_report is called.
   telemetry::Histogram::State round_s = {};
-  std::vector<Lateness> lateness = {};  // in the reporting slice, indexed by worker
+  std::vector<Lateness> lateness = {};  // indexed by worker; in the slice for which on_report is called
 };
 
 class ShardSlice;

@@ -10,7 +10,8 @@
 namespace dtrain::kvstore {
 namespace {
 
-// A smaller update takes less time than waking a thread.
+// Slices with at least this many elements are updated by the shard's own threads. A smaller update takes less time than
+// waking a thread.
 constexpr uint64_t kOwnThreadElements = 1 << 15;
 
 sync::Policy policy_of_key(const ShardOptions& options, uint32_t key) {
@@ -86,7 +87,7 @@ void ShardSlice::acknowledge(const ControlCall& call, Status status) {
   outbox_.add(call.peer, answer);
 }
 
-// Data messages.
+// The following functions handle data messages.
 
 // Adds the gradient to its round's sum, if it belongs to an open round. Returns the status of the answer.
 Status ShardSlice::take_gradient(const Header& header, Pieces payload, bool is_intact) {
@@ -157,7 +158,7 @@ void ShardSlice::refresh(const Request& request) {
   });
 }
 
-// The machine.
+// The following functions give events to the state machine and carry out its decisions.
 
 void ShardSlice::feed(const sync::Event& event) {
   decided_.clear();
@@ -180,7 +181,7 @@ void ShardSlice::carry_out_effects() {
   effects_.clear();
   for (const sync::Effect& effect : effects) carry_out(effect);
   effects.clear();
-  effects_ = std::move(effects);  // reuses its memory
+  effects_ = std::move(effects);  // keeps the vector's memory for the next call
   if (!policy_.snapshots) values_.release_snapshots();
 }
 
@@ -202,7 +203,8 @@ void ShardSlice::carry_out(const sync::Effect& effect) {
   }
 }
 
-// The timeline for the worker's step. Null for statistics, because only gradients are numbered by training steps.
+// The timeline on which the work for a worker's step is recorded. Null for statistics, because only gradients are
+// numbered by training steps.
 telemetry::Timeline* ShardSlice::timeline_of(const Header& header) const {
   const bool is_gradient = header.kind == Kind::kPush && slice_.key < options_.parameters.size();
   return options_.tracer == nullptr || !is_gradient ? nullptr : options_.tracer->of_step(header.rank, header.step);
@@ -263,7 +265,7 @@ void ShardSlice::refuse_waiter(uint32_t rank, uint64_t step) {
   }
 }
 
-// Control messages.
+// The following functions handle control messages.
 
 void ShardSlice::control(const ControlCall& call, Pieces payload) {
   const bool is_intact = payload_intact(call.request.payload_crc, payload);
@@ -358,7 +360,7 @@ void ShardSlice::pull_state(const ControlCall& call, const PullState& pull) {
   outbox_.add(call.peer, answer, {.values = *copy, .owner = copy});
 }
 
-// Membership and waits.
+// The following functions change the members of the job and list waits.
 
 void ShardSlice::leave(uint32_t rank) {
   change([&]() DT_REQUIRES(mutex_) {

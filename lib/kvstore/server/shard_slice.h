@@ -114,7 +114,8 @@ class ShardSlice {
   uint64_t assigned_by_ DT_GUARDED_BY(mutex_) = 0;   // number of the request that completed the last assignment
   uint64_t regrouped_by_ DT_GUARDED_BY(mutex_) = 0;  // number of the last request that set the groups
   uint64_t rate_set_by_ DT_GUARDED_BY(mutex_) = 0;   // number of the last request that changed the learning rate
-  std::optional<StalenessRecord> record_ DT_GUARDED_BY(mutex_);  // only in the slice that reports
+  // Statistics of the rounds; nullopt unless this slice reports (on_report).
+  std::optional<StalenessRecord> record_ DT_GUARDED_BY(mutex_);
   ShardCounts counts_ DT_GUARDED_BY(mutex_);
 };
 

@@ -55,10 +55,11 @@ class SliceValues {
   // The worker that made update() leave out or refuse the last round.
   [[nodiscard]] uint32_t culprit() const { return culprit_; }
 
-  void keep(uint32_t group);  // takes the group's snapshot
+  void keep(uint32_t group);  // takes the snapshot from which the group's answers are sent
   [[nodiscard]] const Snapshot& kept(uint32_t group) const { return groups_[group].kept; }
   [[nodiscard]] bool is_refused(uint32_t group) const { return groups_[group].is_refused; }
-  void release_snapshots();  // while a snapshot is held, the next update must copy the weights
+  // Releases all groups' snapshots, because the next update must copy the weights while one is held.
+  void release_snapshots();
 
  private:
   struct Group {
@@ -76,9 +77,10 @@ class SliceValues {
   const bool is_statistic_;
   const optim::Multipliers multipliers_;
   const Accumulator::Order order_;
-  VersionedArray weights_;               // with sums_only, after the first round: the sum of the last round
-  Counters counters_;                    // a round that was left out counts as an update, as in the version
-  std::optional<RateChange> next_rate_;  // pending until from_samples samples have been applied
+  VersionedArray weights_;  // the weights; with sums_only, after the first round: the sum of the last round's gradients
+  Counters counters_;       // a round that was left out counts as an update here, as it does in the slice's version
+  // A change of the learning rate that takes effect once its from_samples samples have been applied.
+  std::optional<RateChange> next_rate_;
   uint32_t culprit_ = 0;
   std::vector<Buffer<float>> state_;           // indexed by slot
   std::vector<std::span<float>> state_spans_;  // views of state_

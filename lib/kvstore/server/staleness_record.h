@@ -54,7 +54,7 @@ class StalenessRecord {
 
  private:
   struct Window {
-    std::optional<Clock::time_point> first_add = {};  // first gradient of the open round
+    std::optional<Clock::time_point> first_add = {};  // time of the first gradient of the open round
     Clock::time_point window_begin;
     uint64_t updates = 0;  // updates since the group was created; the members below count from window_begin on
     uint64_t staleness_sum = 0, staleness_max = 0;

@@ -52,7 +52,7 @@ struct ControlRequest {
   uint64_t incarnation = 0;  // incarnation of the sender
   uint64_t request = 0;      // request number, from the same sequence as those of data messages
   std::variant<AssignState, AssignValues, Regroup, PullState, PullCounters, SetRate> what = {};
-  uint32_t payload_crc = 0;  // see Header
+  uint32_t payload_crc = 0;  // CRC-32C of the payload; 0 if the sender computed none
 };
 
 struct ControlAnswer {

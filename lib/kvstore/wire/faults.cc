@@ -17,9 +17,9 @@ using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 using std::chrono::milliseconds;
 
-// How long no message may move before a loss is reported to the store. The time grows with each report that brings no
-// answer: after a report the store sends all unanswered requests again, and with a large model some message is lost
-// each time, while the answers wait for slow workers.
+// A loss is reported to the store when no message has moved for this time, or for longer after reports that brought no
+// answer. After each report the store sends all unanswered requests again. With a large model some message is lost each
+// time, and the answers may have to wait for slow workers.
 constexpr milliseconds kQuietFirst{20};
 constexpr milliseconds kQuietLast{1'000};
 constexpr milliseconds longer(milliseconds quiet) {

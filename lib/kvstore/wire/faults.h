@@ -19,8 +19,9 @@ using FaultDelay = std::chrono::duration<double, std::milli>;
 
 // Faults of each message of a connection, in both directions.
 struct Faults {
-  double drop = 0, dup = 0;                                         // probabilities, 0 to 1
-  FaultDelay delay_min = FaultDelay(0), delay_max = FaultDelay(0);  // drawn uniformly between them
+  double drop = 0, dup = 0;  // probabilities, 0 to 1
+  // Each message gets a random delay between these two, uniformly distributed.
+  FaultDelay delay_min = FaultDelay(0), delay_max = FaultDelay(0);
   uint64_t seed = 0;
   [[nodiscard]] bool any() const { return drop > 0 || dup > 0 || delay_max > FaultDelay(0); }
 };
@@ -42,7 +43,8 @@ Fate fate_of(const Faults& faults, Connection connection, Direction direction, u
 
 struct FaultCounts {
   uint64_t messages = 0;
-  uint64_t lost = 0;  // includes messages that were lost because an earlier message of their slice was lost
+  // Number of lost messages, including those lost because an earlier message of their slice was lost.
+  uint64_t lost = 0;
   uint64_t doubled = 0;
   uint64_t breaks = 0;  // how often the store was told to send its unanswered requests again
 };

@@ -16,7 +16,7 @@ void copy_run(const std::byte* from, float* __restrict to, size_t count) {
 
 constexpr uint32_t kExponent = 0x7f800000;  // exponent bits; all ones means infinite or NaN
 
-// Both functions return 1 if a resulting value is infinite or NaN, else 0.
+// This function and add_checked_run() return 1 if a resulting value is infinite or NaN, else 0.
 DT_MULTI_ISA uint32_t copy_checked_run(const std::byte* from, float* __restrict to, size_t count) {
   uint32_t bad = 0;
   for (size_t i = 0; i < count; i++) {

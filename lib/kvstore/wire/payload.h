@@ -17,9 +17,10 @@ using Pieces = std::span<const std::span<const std::byte>>;
 
 size_t byte_count(Pieces pieces);
 
-// Copies the values, or adds them element by element. The pieces must hold exactly out.size() float32 values; callers
-// must check byte_count() first, because payloads come from a peer. The two functions for gradients return false if a
-// resulting value is infinite or NaN. This check costs no time, because memory is slower than the comparison.
+// copy_floats and copy_gradient copy the values to `out`; add_gradient adds them to `sum`, element by element. The
+// pieces must hold exactly as many float32 values as `out` or `sum`; callers must check byte_count() first, because
+// payloads come from a peer. The two functions for gradients return false if a resulting value is infinite or NaN. This
+// check costs no time, because memory is slower than the comparison.
 void copy_floats(Pieces pieces, std::span<float> out);
 [[nodiscard]] bool copy_gradient(Pieces pieces, std::span<float> out);
 [[nodiscard]] bool add_gradient(Pieces pieces, std::span<float> sum);

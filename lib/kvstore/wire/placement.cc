@@ -16,7 +16,7 @@ namespace {
 // The part of a key that one server holds.
 struct Portion {
   uint32_t key = 0;
-  uint64_t begin = 0, count = 0;  // elements
+  uint64_t begin = 0, count = 0;  // first element and number of elements, within the key
   uint32_t server = 0;
 };
 

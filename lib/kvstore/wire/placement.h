@@ -17,8 +17,8 @@ namespace dtrain::kvstore {
 struct Slice {
   uint32_t key = 0;
   uint32_t part = 0;   // number of the slice within the key, in order of `begin`
-  uint64_t begin = 0;  // first element within the key
-  uint64_t count = 0;  // elements
+  uint64_t begin = 0;  // the slice's first element, counted within the key
+  uint64_t count = 0;  // number of elements in the slice
   uint32_t server = 0;
   bool operator==(const Slice&) const = default;
 };

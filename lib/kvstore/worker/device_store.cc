@@ -72,7 +72,7 @@ void DeviceStore::take(std::vector<std::unique_ptr<comm::Collective>> group) {
   }
 }
 
-// Cancels exchanges that an exchange thread may be waiting for although the other device's part never comes. An
+// An exchange thread may wait for another device's part that never comes, so the destructor cancels the exchanges. An
 // exchange thread that fails cancels the group of the first device, so all exchange threads must end before any group
 // is destroyed. Groups that work on devices have no exchange threads; after a successful run their ranks end together.
 DeviceStore::~DeviceStore() {
@@ -152,7 +152,7 @@ Result<> DeviceStore::start(Device& device, uint32_t, uint32_t) {
   return read_array(device.view.device, {}, {});
 }
 
-// A step.
+// The following functions make a step.
 
 template <DeviceStore::Work work>
 Result<> DeviceStore::carry_out(Device& device, uint32_t bucket, uint32_t samples) {
@@ -191,7 +191,8 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
     return search_and_update(device, at.bucket);
   }
   const auto bucket = static_cast<uint32_t>(at.bucket);
-  // An exchange thread reads device.step. It changes only here, after all buckets of the last step have been exchanged.
+  // device.step changes only here, after all buckets of the last step have been exchanged, because exchange threads
+  // read it.
   if (device.step != step) {
     device.step = step;
     DT_TRY_VOID(push<&DeviceStore::count_samples>(device, bucket, samples));
@@ -230,7 +231,7 @@ Result<> DeviceStore::exchange(Device& device, uint32_t bucket, uint32_t) {
   return search_and_update(device, bucket);
 }
 
-// The sum ends where the update happens.
+// Sums the devices' gradients of a bucket. Each element of the sum is stored on the device or devices that update it.
 Result<> DeviceStore::sum(Device& device, size_t bucket) const {
   const FlatInterval where = interval(bucket);
   const std::span<float> gradients = device.view.all_gradients.subspan(where.begin, where.count);
@@ -305,7 +306,7 @@ Result<> DeviceStore::wait_for_weights(DeviceBucket at) {
   return {};
 }
 
-// Between steps.
+// The following functions are called between steps.
 
 template <DeviceStore::Work work>
 Result<> DeviceStore::on_all(const char* name, uint32_t samples) {

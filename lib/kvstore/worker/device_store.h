@@ -42,8 +42,8 @@ enum class UpdateAt {
 struct DeviceStoreOptions {
   UpdateAt update_at = UpdateAt::kFirstDevice;
   UpdateRule rule = {};
-  std::vector<size_t> bucket_begin = {0};  // same as the executors'
-  int threads = 1;                         // threads for an update, including the caller's
+  std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter; same as in the executors
+  int threads = 1;                         // number of threads for an update, including the caller's
   // True if workers of one group may contribute different numbers of samples in a step. The numbers are then summed in
   // every step, before the gradients. A worker that contributes no samples has left the step out, because its loss or
   // gradient was not finite. All others then leave it out too.
@@ -120,7 +120,8 @@ class DeviceStore final : public Store, private DeviceDecisions {
   // Queues `work` on the device's exchange thread.
   template <Work work>
   void enqueue(Device& device, uint32_t bucket, uint32_t samples);
-  // carry_out for arrays in device memory, enqueue for arrays in the host's memory.
+  // Runs `work` with carry_out() if the arrays are in device memory, and with enqueue() if they are in the host's
+  // memory.
   template <Work work>
   Result<> push(Device& device, uint32_t bucket, uint32_t samples);
   // The tasks that exchange threads run.
@@ -148,14 +149,15 @@ class DeviceStore final : public Store, private DeviceDecisions {
   [[nodiscard]] std::optional<Error> error() const DT_EXCLUDES(mutex_);
 
   const DeviceStoreOptions options_;
-  const bool on_devices_;  // the arrays are in device memory
-  bool decides_ = false;   // decide_on_devices() was called
+  const bool on_devices_;  // whether the arrays are in device memory
+  bool decides_ = false;   // whether decide_on_devices() was called
   Waits& waits_;
   std::vector<uint32_t> owners_;  // with kOwner: the owner of each bucket
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  std::vector<bool> is_open_ DT_GUARDED_BY(mutex_);  // index: device * bucket_count() + bucket
+  // Whether a bucket's new weights have not arrived yet; index: device * bucket_count() + bucket.
+  std::vector<bool> is_open_ DT_GUARDED_BY(mutex_);
   uint64_t next_step_ DT_GUARDED_BY(mutex_) = 0;
   size_t busy_ DT_GUARDED_BY(mutex_) = 0;  // devices that have not finished the work of on_all
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);

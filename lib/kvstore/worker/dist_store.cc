@@ -50,7 +50,7 @@ DistStore::DistStore(DistStoreOptions options, std::vector<std::string> slots, s
       sum_is_new_(bucket_count()),
       requests_(request_options(options_), waits) {}
 
-// Start: binds the view's memory and fills it.
+// The following functions start the store: they bind the view's memory and fill it.
 
 size_t DistStore::bucket_of(uint32_t key) const {
   if (key >= view_.parameters.size()) return bucket_count();
@@ -151,7 +151,7 @@ Result<> DistStore::pull(Kind kind, Wanted wanted, uint64_t step) {
              [&](size_t i) { return SliceRequest{.head = data_request(kind, step), .into = slices_[i].value}; });
 }
 
-// A step.
+// The following functions make a step.
 
 Result<uint64_t> DistStore::next_step() {
   if (!options_.skips_steps) return next_step_;
@@ -211,7 +211,7 @@ Result<> DistStore::update_from_sum(size_t bucket) {
   return {};
 }
 
-// Between steps.
+// The following functions are called between steps.
 
 Result<> DistStore::wait_for_weights() {
   for (size_t bucket = 0; bucket < bucket_count(); bucket++) DT_TRY_VOID(wait_for_weights(bucket));

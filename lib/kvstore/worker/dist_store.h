@@ -32,9 +32,9 @@ struct DistStoreOptions {
   uint64_t incarnation = 1;                // 64 random bits, not 0, that distinguish processes of one rank
   std::vector<Slice> placement = {};       // slices of all keys: parameters, then statistics
   std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter; same as the executor's
-  UpdateRule rule = {};                    // same as the servers'
+  UpdateRule rule = {};                    // the rule by which weights are updated; same as the servers'
   bool sums_only = false;  // same as the servers' (ShardOptions): this worker updates its weights, by `rule`
-  int update_threads = 1;  // with sums_only: threads for an update, including the caller's
+  int update_threads = 1;  // with sums_only: number of threads for an update, including the caller's
   telemetry::Timeline* timeline = nullptr;  // where messages and waits are recorded; null: not recorded
   Log log = Log::silent();                  // names slices that were damaged in transit
   // Rounds may end without the slowest workers (--backup), which then continue with the open round.
@@ -64,7 +64,7 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   void cancel(Error error) override { requests_.cancel(std::move(error)); }
   [[nodiscard]] StoreTimes times() const override { return requests_.times(); }
   [[nodiscard]] double update_seconds() const override { return updater_ == nullptr ? 0 : updater_->seconds(); }
-  // Any thread may call these two.
+  // requests() and traffic() may be called by any thread.
   [[nodiscard]] RequestCounts requests() const { return requests_.counts(); }
   [[nodiscard]] std::vector<Traffic> traffic() const { return requests_.traffic(); }
   [[nodiscard]] GroupedStore* groups() override { return this; }
@@ -119,7 +119,7 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   uint32_t pushed_samples_ = 0;  // samples of the last pushed step; 0 once its weights have arrived
   double rate_factor_ = 1;       // the last factor that was set
   uint64_t first_samples_ = 0;   // samples applied when the job began
-  SliceRequests requests_;       // grouped by bucket, the last group: statistics
+  SliceRequests requests_;       // the requests, in one group for each bucket and a last group for statistics
 };
 
 }  // namespace dtrain::kvstore

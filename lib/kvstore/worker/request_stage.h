@@ -11,11 +11,11 @@ class RequestStage {
  public:
   enum class Stage : uint8_t {
     kDone,          // there is no request, or it has been answered
-    kQueued,        // waits for the sending thread
+    kQueued,        // the request waits for the sending thread
     kSending,       // one thread is sending it, so that messages about a slice keep their order
     kSendingAgain,  // like kSending; what was sent so far is lost, so it will be sent again
     kAnswered,      // its answer arrived while it was being sent
-    kSent,          // waits for its answer
+    kSent,          // the request was sent and waits for its answer
   };
   enum class Event : uint8_t {
     kAsk,     // a new request, for the sending thread

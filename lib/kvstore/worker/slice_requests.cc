@@ -10,10 +10,12 @@
 namespace dtrain::kvstore {
 namespace {
 
-// A network card or a memory module that damages a message ten times in a row will not stop doing so.
+// If a message arrives damaged this many times in a row, the store fails: a network card or a memory module that does
+// this will not stop.
 constexpr int kDamagedMax = 10;
 constexpr uint64_t kDamagedPerLine = 100;
-// Sending fewer bytes than this takes less time than waking another thread.
+// The calling thread itself sends a request with at most this many bytes, because that takes less time than waking
+// another thread.
 constexpr size_t kSmallBytes = 1 << 16;
 
 uint64_t number_of(const Head& request) {
@@ -75,7 +77,7 @@ SliceRequests::~SliceRequests() {
   if (sender_.joinable()) sender_.join();
 }
 
-// Requests.
+// The following functions make and send requests.
 
 void SliceRequests::address(Head& head, const Slice& slice) {
   if (auto* header = std::get_if<Header>(&head)) {
@@ -212,7 +214,7 @@ void SliceRequests::send_again(size_t slice) {
     options_.log.warn("{}; it is sent again (only 1 of {} such messages is logged)", what, kDamagedPerLine);
 }
 
-// Answers.
+// The following functions handle answers.
 
 std::optional<SliceRequests::AnswerHead> SliceRequests::answer_head(const Head& head) {
   if (const auto* header = std::get_if<Header>(&head)) {
@@ -253,11 +255,12 @@ void SliceRequests::on_message(uint32_t server, const Head& head, Pieces payload
     into = entry.request.into;
     in_use_++;
   }
-  // Without the lock, so that answers for other slices are written at the same time. No other thread accesses this
-  // slice's values: it has an open request, and messages of one slice arrive one at a time.
+  // The values are checked and copied without the lock, so that answers for other slices are written at the same time.
+  // No other thread accesses this slice's values: it has an open request, and messages of one slice arrive one at a
+  // time.
   const bool is_intact = answer->status != Status::kCorrupt && payload_intact(answer->payload_crc, payload);
   if (is_intact && !into.empty()) copy_floats(payload, into);
-  span.end();  // the thread that waits for this answer may end the recording
+  span.end();  // before the answer counts, because the thread that waits for it may then end the recording
   {
     const MutexLock lock(mutex_);
     end_use();
@@ -287,7 +290,7 @@ SliceAnswer SliceRequests::answer(size_t slice) const {
   return entries_[slice].answer;
 }
 
-// Failures.
+// The following functions handle failures.
 
 std::optional<Error> SliceRequests::objection(size_t slice, const SliceRequest& request, const AnswerHead& answer,
                                               Pieces payload) const {
@@ -326,7 +329,7 @@ void SliceRequests::cancel(Error error) {
   fail_all(std::move(error));
 }
 
-// Waits.
+// The following functions wait for answers.
 
 std::string SliceRequests::describe_open(const char* what, size_t first, size_t end) const {
   const MutexLock lock(mutex_);

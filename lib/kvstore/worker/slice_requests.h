@@ -34,11 +34,11 @@ namespace dtrain::kvstore {
 
 struct SliceRequest {
   Head head;                                       // send() fills in the sender, the number and the slice
-  std::span<const float> values = {};              // the payload
+  std::span<const float> values = {};              // the values that are sent as the payload
   std::vector<std::span<const float>> state = {};  // for AssignValues: one AssignState for each slot, sent before it
   std::span<float> into = {};  // where the answer's values are written; empty if the answer has none
-  size_t group = 0;            // wait() waits for the requests of a range of groups
-  bool by_caller = false;      // whether the calling thread sends it, because it has no other work
+  size_t group = 0;        // the group to which the request belongs; wait() waits for the requests of a range of groups
+  bool by_caller = false;  // whether the calling thread sends it, because it has no other work
 };
 
 // What the last answer about a slice reported besides its values. A field that an answer lacks keeps its value.
@@ -87,7 +87,7 @@ class SliceRequests final : public ClientEvents {
   [[nodiscard]] RequestCounts counts() const DT_EXCLUDES(mutex_);
   // The traffic with each server. Takes no lock.
   [[nodiscard]] std::vector<Traffic> traffic() const;
-  // The first error is kept.
+  // Makes send() and wait() return `error`, now and in the future. Of several errors, the first one is kept.
   void cancel(Error error) DT_EXCLUDES(mutex_);
 
   void on_message(uint32_t server, const Head& head, Pieces payload) override;
@@ -120,7 +120,8 @@ class SliceRequests final : public ClientEvents {
   // Calls send(message) for each message of a request, in order. Computes their checksums if `checksums` is true.
   template <class Send>
   static void each_message(const SliceRequest& request, bool checksums, const Send& send);
-  void on(size_t slice, RequestStage::Event event) DT_REQUIRES(mutex_);  // carries out the action of the transition
+  // Gives the event to the slice's request and carries out the action that follows.
+  void on(size_t slice, RequestStage::Event event) DT_REQUIRES(mutex_);
   void serve() DT_EXCLUDES(mutex_);
   // send_next and send_now release the mutex while they send.
   void send_next() DT_REQUIRES(mutex_);  // sends the request about the first slice in the queue
@@ -156,7 +157,7 @@ class SliceRequests final : public ClientEvents {
   std::vector<Entry> entries_ DT_GUARDED_BY(mutex_);  // indexed by slice
   uint64_t request_count_ DT_GUARDED_BY(mutex_) = 0;
   std::vector<size_t> open_ DT_GUARDED_BY(mutex_);    // for each group: number of requests without an answer
-  std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // the first one
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // the first error with which the store failed
   uint64_t damaged_ DT_GUARDED_BY(mutex_) = 0;        // messages that arrived with a wrong checksum
   size_t in_use_ DT_GUARDED_BY(mutex_) = 0;           // number of threads that read or write the memory of a request
   double wait_s_ DT_GUARDED_BY(mutex_) = 0;

@@ -21,7 +21,7 @@ namespace dtrain::kvstore {
 
 struct UpdaterOptions {
   UpdateRule rule = {};
-  std::vector<size_t> bucket_begin = {0};  // same as the executor's
+  std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter; same as in the executor
 };
 
 // Not thread-safe.
@@ -39,7 +39,7 @@ class Updater {
   // without arrays means zeros. Code::kData if the arrays of `state` do not fit the view.
   Result<> bind(const ParameterView& view, std::span<const FlatInterval> owned, const TrainingState& state);
 
-  // Has the optimizer search the bucket's gradients, as ArrayOptimizer::search.
+  // Makes the optimizer search the bucket's gradients for values that are not finite (ArrayOptimizer::search).
   void search(size_t bucket) { optimizer_->search(bucket); }
   // Computes new weights from the bucket's gradients, which are a sum over `samples` samples. 0 samples mean that a
   // worker has left the step out: only the number of updates changes. Does not allocate.
@@ -51,7 +51,7 @@ class Updater {
   // Takes the last update of all buckets back out of the counters, because it was skipped and changed no weights.
   void uncount_step(uint32_t samples);
 
-  // Sets the factor for the following updates; see Counters.
+  // Sets the factor by which the schedule's learning rate is multiplied in the following updates.
   void set_rate_factor(double factor);
 
   // Copies the part of the state that is updated here into arrays made by empty_state(). The counters are those of the
@@ -64,10 +64,10 @@ class Updater {
   void for_each_slot(const std::function<void(std::span<float>)>& visit);
 
  private:
-  // A part of a parameter; one array of an optimizer's group.
+  // A part of a parameter, which is one array in an optimizer's group of arrays.
   struct Piece {
     size_t parameter = 0;
-    size_t begin = 0, count = 0;  // elements of the parameter
+    size_t begin = 0, count = 0;  // the part's first element and its number of elements
   };
 
   Updater(UpdaterOptions options, std::vector<std::string> slots, std::unique_ptr<optim::ArrayOptimizer> optimizer);

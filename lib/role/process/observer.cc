@@ -159,7 +159,9 @@ Result<> Observer::serve(const job::LaunchFlags& flags) {
   const std::string address = net::to_text({host_for_others(where, flags), server_->port()});
   registry_.set(telemetry::Metric::kEndpoint, 1, (is_encrypted ? "https://" : "") + address);
   const auto url = [&](const char* path) { return url_of(where, server_->port(), is_encrypted, path); };
-  if (!has_page) {  // without links, because a job may have a hundred processes that have no page; /targets lists them
+  // The URL is only a verbose log line, because a job may have a hundred processes that have no page; /targets lists
+  // their URLs.
+  if (!has_page) {
     log_.verbose(1, "metrics are served at {}", url("/metrics"));
     return {};
   }

@@ -55,7 +55,7 @@ class Observer {
   void stop();
 
   const Knows knows_;
-  const Trace trace_;              // null unless this process knows the whole job
+  const Trace trace_;              // starts a trace; null unless this process knows the whole job
   telemetry::Registry& registry_;  // metrics of the process
   const State state_;
   const Log log_;

@@ -110,7 +110,7 @@ Result<int> report_end(const Process& process, const job::JobSpec& spec, const R
   const int64_t epochs = outcome->position.epoch;
   process.log.info("{} after {} epoch{} and {:.1f} s; see {}", outcome->stopped ? "Stopped as asked" : "Finished",
                    epochs, epochs == 1 ? "" : "s", summary.seconds, run_dir);
-  // In a job of several processes, the launcher logs this line.
+  // In a job of several processes, the launcher logs how to continue.
   if (outcome->stopped && process.flags.launch.role == job::Role::kNone && !process.flags.loop.test_io) {
     process.log.info("'dtrain --resume {}' continues from the checkpoint", shell_word(run_dir));
   }

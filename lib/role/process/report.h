@@ -33,18 +33,19 @@ Result<int> report_end(const Process& process, const job::JobSpec& spec, const R
 // Logs how the workers spent their time over the whole run, and the one change that would help most, and returns both.
 // Logs nothing if no worker made a step.
 observe::Conclusion conclude_run(const Log& log, const observe::JobPeriod& run, const observe::JobForm& form);
-// `flags`: from the JobSpec.
+// Describes the job for conclude_run. `flags`: those of the JobSpec.
 observe::JobForm job_form(const Process& process, const job::JobFlags& flags);
 
 // What a launcher adds to RUN_DIR/summary.json when all processes have ended: the job's name and exit code, its first
 // error, the peak memory of the processes, and the scheduler's findings (job/process/scheduler_lines.h). The file is
 // created if no worker has written it.
 struct JobEnd {
-  std::string job;  // name of the job, as `dtrain ps` shows it
+  std::string job;  // the name under which `dtrain ps` shows the job
   int exit_code = 0;
-  std::string error;                               // the first error; empty: none
-  std::map<std::string, uint64_t> peak_rss_bytes;  // indexed by process name, such as "worker 0"
-  std::vector<std::string> findings = {};          // the scheduler's findings, as JSON objects
+  std::string error;  // the first error of the job; empty: none
+  // Peak memory of each process, indexed by its name, such as "worker 0".
+  std::map<std::string, uint64_t> peak_rss_bytes;
+  std::vector<std::string> findings = {};  // the scheduler's findings, as JSON objects
 };
 Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, const JobEnd& end);
 

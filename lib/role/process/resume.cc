@@ -159,7 +159,7 @@ class Candidates {
 Result<ResumeSearch> resume_newest(job::Flags flags) {
   const Result<> data_is_here = complete_flags(flags);
   if (!data_is_here && flags.launch.dry_run)
-    return ResumeSearch{};  // the data may exist on the host that will run the job
+    return ResumeSearch{};  // not an error: the data may exist on the host that will run the job
   DT_TRY_VOID(data_is_here);
   const std::string& own = flags.launch.run_dir;
   const std::string where = own.empty() ? fs::path(job::default_run_dir(flags, {})).parent_path().string() : own;

@@ -17,7 +17,7 @@ struct Resumed {
 };
 
 struct ResumeSearch {
-  std::optional<Resumed> run;      // nullopt: a new run begins
+  std::optional<Resumed> run;      // the run to continue; nullopt: a new run begins
   bool is_finished = false;        // the run has already done the epochs that the flags ask for
   std::vector<std::string> notes;  // messages for the user: what is resumed, or why nothing is resumed
 };

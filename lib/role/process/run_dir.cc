@@ -268,7 +268,7 @@ void RunDir::give_back() {
   if (wrote_spec_ && before_.empty()) fs::remove(spec_path(path_), ignored);
   if (wrote_spec_ && !before_.empty()) std::ignore = write_file_atomic(spec_path(path_), before_);
   if (made && is_claimed_) {
-    remove_run(path_);  // including the logs of other processes
+    remove_run(path_);  // removes the logs of other processes of this job, too
   } else if (made) {
     for (const std::string& log : logs_) fs::remove(log, ignored);
   }
@@ -290,7 +290,8 @@ Result<> adopt_spec(const job::Flags& flags, const job::JobSpec& spec, const std
   };
   if (has_spec()) return {};
   Result<> refused = refuse_other_run(run_dir, flags, resumed);
-  // Meanwhile another process of this job on this host may have written the JobSpec, and begun the run.
+  // Another process of this job on this host may have written the JobSpec, and begun the run, after the first call of
+  // has_spec().
   if (!refused) return has_spec() ? Result<>() : refused;
   return write_complete_spec(flags, spec, run_dir);
 }

@@ -70,9 +70,9 @@ class RunDir {
   void give_back();
 
   std::string path_;
-  UniqueFd lock_;                  // the directory, locked by claim(); not open if its file system has no locks
-  bool is_remote_ = false;         // the job trains on other hosts, and its files are there
-  bool is_claimed_ = false;        // created by claim(), so this process starts the whole run
+  UniqueFd lock_;                  // the open directory, locked by claim(); not open if its file system has no locks
+  bool is_remote_ = false;         // whether the job trains on other hosts, where its files are
+  bool is_claimed_ = false;        // whether claim() has created this object, so that this process starts the whole run
   std::vector<std::string> made_;  // directories that this object has created, outermost first
   std::vector<std::string> logs_;  // log files of this process
   bool wrote_spec_ = false;        // whether write_early_spec has replaced the JobSpec file

@@ -19,10 +19,11 @@ struct Summary {
   std::vector<std::string> devices;  // devices of each worker, such as "cpu(0)"
   std::string dtype = "float32";
   double seconds = 0;
-  telemetry::Snapshot metrics;     // metrics of rank 0; all numbers about the training come from them
-  observe::Conclusion conclusion;  // conclusion of a process that trains alone; in a job, the launcher adds the job's
+  telemetry::Snapshot metrics;  // metrics of rank 0; all numbers about the training come from them
+  // Conclusion of a process that trains alone; in a job, the launcher adds the conclusion of the job.
+  observe::Conclusion conclusion;
   int exit_code = 0;
-  std::string error;  // the first error; empty: none
+  std::string error;  // the first error of the run; empty: none
 };
 
 std::string to_json(const Summary& summary);

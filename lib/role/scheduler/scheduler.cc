@@ -196,7 +196,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   DT_TRY(const net::Listen listen, scheduler_listen(process.flags.launch, security.token));
 
   job::JobSpec spec = job::requested(process.flags);
-  job::JobPlan plan;  // valid once all processes have joined
+  job::JobPlan plan;  // the plan of the job; valid once all processes have joined
   rpc::SchedulerOptions options{.listen = listen,
                                 .security = security,
                                 .membership = membership_settings(process.flags, spec),
@@ -218,7 +218,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
       signals, waits, process.log, [&] { scheduler->request_stop(); },
       [&] { scheduler->request_trace(steps_to_trace(flags), nullptr); });
   const auto started = std::chrono::steady_clock::now();
-  job::TimeLeft left;  // used only by the observer's thread
+  job::TimeLeft left;  // estimates the remaining time; used only by the observer's thread
   DT_TRY(const std::unique_ptr<Observer> observer,
          Observer::of_job(
              process,

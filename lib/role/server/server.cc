@@ -143,7 +143,8 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, uint3
   options.on_corrupt = [log = process.log](uint32_t worker, uint64_t count) {
     if (count % kCorruptPerLine != 1) return;
     log.warn(
-        "refused a message from worker {}, because its checksum is wrong; {} such messages so far for the same slice of "
+        "refused a message from worker {}, because its checksum is wrong; {} such messages so far for the same slice "
+        "of "
         "the weights",
         worker, count);
   };
@@ -186,7 +187,9 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
                            process.log);
     finished = control.wait_finish();
   }
-  data.close();  // in all cases: workers may still be sending, and the shard is destroyed at the end of this function
+  // The connections are closed in every case, because workers may still be sending, and the shard is destroyed at the
+  // end of this function.
+  data.close();
   process.tracer->finish();
   Result<> reported = report(process, reply.rank, shard->counts());
   DT_TRY_VOID(std::move(finished));

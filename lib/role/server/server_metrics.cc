@@ -27,7 +27,8 @@ void set_metrics(const kvstore::ShardCounts& counts, telemetry::Registry& to) {
   set(Metric::kRefusedMessages, counts.refused);
   set(Metric::kCorruptMessages, counts.corrupt);
   to.set(Metric::kServerBusySeconds, counts.busy_s);
-  uint64_t updates = 0, sum = 0;  // totals over the slice whose staleness is counted
+  // Number of updates and sum of their staleness, in the slice whose staleness is counted.
+  uint64_t updates = 0, sum = 0;
   for (size_t i = 0; i < counts.staleness.size(); i++) {
     updates += counts.staleness[i];
     sum += counts.staleness[i] * (i + 1);

@@ -57,7 +57,7 @@ images::Distortion distortion_of(const job::AugmentFlags& augment) {
 
 namespace {
 
-// Whether the user chose the value for this start, rather than for the run that is resumed.
+// Whether the user has set the value for this start. Values that come from the resumed run do not count.
 bool is_chosen(job::Source source) {
   return source != job::Source::kDefault && source != job::Source::kResumed;
 }
@@ -180,7 +180,8 @@ job::AnySize any_size_of(const job::Flags& flags) {
   const Result<data::Located> located = locate_data(flags);
   const bool trains_on_directories =
       located ? !located->train.directory.empty() : flags.job.augment.data_type == "folder";
-  // Without validation data, the images with which the model is scored later are assumed to be like those of training.
+  // If there are no validation data, the images with which the model is scored later are assumed to be like those of
+  // training.
   const bool has_validation = located && located->validation.given();
   return {trains_on_directories, has_validation ? !located->validation.directory.empty() : trains_on_directories};
 }

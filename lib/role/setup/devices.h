@@ -35,7 +35,7 @@ class Devices {
   [[nodiscard]] const std::vector<telemetry::UsedGpu>& gpus() const { return gpus_; }
 
  private:
-  std::shared_ptr<exec::DeviceModule> module_;  // null if the devices are CPU devices
+  std::shared_ptr<exec::DeviceModule> module_;  // the GPU module; null if the devices are CPU devices
   std::vector<std::unique_ptr<exec::Backend>> backends_;
   std::vector<telemetry::UsedGpu> gpus_;
 };

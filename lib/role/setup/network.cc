@@ -94,14 +94,14 @@ Result<graph::Shapes> shapes_of(const job::NetworkFlags& flags, const graph::Gra
 Result<> complete_flags(job::Flags& flags) {
   job::NetworkFlags& network = flags.job.network;
   const bool is_known = network.num_classes > 0 && !network.image_shape.empty();
-  // The number of classes of a new head is that of the data set.
+  // A network with a new head gets as many classes as the data set has.
   const bool has_new_head = !network.layer_before_fullc.empty();
   if (!job::is_name_of_file(network.network) || is_known || has_new_head) return apply_own_data_set(flags);
   DT_TRY(const graph::Graph graph, read_graph(network));
   const std::optional<Shape> stated = graph::stated_image(graph);
   if (network.image_shape.empty() && stated) network.image_shape = *stated;
-  // Whether the network determines the number of classes. The data set determines it for a single label; the network
-  // does for several labels, and for synthetic data.
+  // Whether the number of classes is that of the network. The network determines it if it has several labels or the
+  // data are synthetic. Otherwise, with a single label, the data set determines it.
   const bool tells_classes = network.num_classes == 0 &&
                              (flags.job.augment.benchmark || graph.variables(graph::Variable::Role::kLabel).size() > 1);
   if (flags.job.augment.benchmark && network.image_shape.empty()) {

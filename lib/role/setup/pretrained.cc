@@ -133,7 +133,7 @@ Result<> take_network(const std::string& params, const Result<job::JobSpec>& spe
 Result<> apply_pretrained(job::Flags& flags) {
   if (flags.loop.pretrained_model.empty()) return {};
   const Result<std::string> found = pretrained_params(flags.loop);
-  // The files are not needed here, because only worker 0 reads the weights.
+  // If --network is given, this process does not need the model's files, because only worker 0 reads the weights.
   if (!found && flags.given("network")) return {};
   DT_TRY(const std::string params, found);
   const Result<job::JobSpec> spec = spec_of(params);

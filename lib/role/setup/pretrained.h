@@ -16,9 +16,9 @@ struct LoopFlags;
 namespace dtrain::role {
 
 struct ModelName {
-  std::string flag;              // for messages: "--model"
-  std::string name;              // a run directory, a prefix, or a .params file
-  std::optional<int64_t> epoch;  // nullopt: the newest checkpoint
+  std::string flag;              // the flag that names the model, for messages: "--model"
+  std::string name;              // the model: a run directory, a prefix, or a .params file
+  std::optional<int64_t> epoch;  // the epoch of the checkpoint; nullopt: the newest checkpoint
 };
 // The .params file of the model. Code::kNotFound if there is no such file; kUsage for a directory with several models,
 // or for a file together with an epoch.

@@ -50,7 +50,7 @@ std::vector<int64_t> largest_in_group(const std::vector<data::Share>& shares,
   return by_rank;
 }
 
-constexpr int64_t kRecordsMax = 1'000'000'000'000;  // the limit of --num-examples, too
+constexpr int64_t kRecordsMax = 1'000'000'000'000;  // the largest number of records; --num-examples has the same limit
 
 // ceil(share * examples / records). The product of two numbers of up to 10^12 does not fit into 64 bits.
 int64_t scaled_up(int64_t share, int64_t examples, int64_t records) {
@@ -119,7 +119,7 @@ data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch) {
 std::string unequal_shares(const job::JobSpec& spec, const job::JobPlan& plan) {
   const std::vector<sync::Group>& group_of = plan.policy.group_of;
   const auto size_of = [&](size_t rank) { return spec.shares[rank].end - spec.shares[rank].begin; };
-  // The workers with the smallest and the largest share of each group.
+  // The workers with the smallest and the largest share in each group.
   std::map<sync::Group, std::pair<size_t, size_t>> range_of;
   for (size_t rank = 0; rank < group_of.size(); rank++) {
     auto& [smallest, largest] = range_of.try_emplace(group_of[rank], rank, rank).first->second;

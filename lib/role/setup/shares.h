@@ -27,8 +27,8 @@ Result<std::optional<job::GroupsFile>> read_groups(const job::Flags& flags);
 // Workers that wait for each other all take the same number of batches: the number that the largest of their shares
 // fills.
 struct PassPlan {
-  std::vector<job::Interval> shares;  // indexed by rank
-  std::vector<int64_t> batches;       // indexed by rank
+  std::vector<job::Interval> shares;  // the records of each worker, indexed by rank
+  std::vector<int64_t> batches;       // the number of batches of each worker, indexed by rank
 };
 Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan, int64_t records,
                              const std::vector<data::Fraction>& sharding);

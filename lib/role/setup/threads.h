@@ -15,7 +15,7 @@ struct ThreadPlan {
   int compute = 1, decode = 1;
   // With --data-nthreads auto: limit on `decode` during training, at most the number of compute threads.
   int decode_max = 1;
-  int device = 1;  // number of `compute` threads for each device
+  int device = 1;  // number of compute threads of each device; all devices together have `compute` threads
 };
 ThreadPlan plan_threads(const job::Flags& flags);
 

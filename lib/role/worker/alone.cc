@@ -34,7 +34,7 @@ Result<int> check(const Process& process, const Network& network, const data::Da
   exec::Options options = executor_options(process.flags, exec::Options::Purpose::kTraining);
   options.inputs = {{process.flags.job.network.image_shape, data.train->normalisation()}};
   options.keep_all = true;
-  options.parameters_on_device = false;  // because the gradients are compared too
+  options.parameters_on_device = false;  // on the host, because the gradients are compared too
   DT_TRY(const Devices devices, Devices::open(process.flags, process.log));
   DT_TRY(const std::unique_ptr<exec::Executor> tested, devices.backend(0).compile(network.graph, options));
   DT_TRY_VOID(initialize(process.flags.job, tested->parameters()));

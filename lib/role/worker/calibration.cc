@@ -47,7 +47,7 @@ class NoStore final : public kvstore::Store, private kvstore::DeviceDecisions {
   Result<> refresh() override { return {}; }
   Result<> set_rate(const kvstore::RateChange&) override { return {}; }
   Result<kvstore::TrainingState> state() override { return kvstore::TrainingState{}; }
-  void cancel(Error) override {}  // nothing here waits
+  void cancel(Error) override {}  // has no effect, because nothing in this store waits
   [[nodiscard]] kvstore::StoreTimes times() const override { return {}; }
   [[nodiscard]] kvstore::DeviceDecisions* device_decisions() override { return this; }
 
@@ -56,7 +56,7 @@ class NoStore final : public kvstore::Store, private kvstore::DeviceDecisions {
   void uncount_step(uint32_t) override { next_--; }
 
   const job::JobFlags& flags_;
-  std::atomic<uint64_t> next_{0};  // written by the devices' threads
+  std::atomic<uint64_t> next_{0};  // the number of the next step, which the devices' threads write
 };
 
 // A coordinator between the step loop and the job. It measures the time of each step and decides when to end. The
@@ -115,8 +115,9 @@ class Probe final : public job::Coordinator {
   const int64_t batches_;
   const Signals& signals_;
   SteadyTime last_;
-  std::vector<double> seconds_;     // indexed by step
-  std::future<Result<>> all_done_;  // its destructor waits for the thread, until all have measured or the job fails
+  std::vector<double> seconds_;  // duration of each step, indexed by step
+  // The future's destructor waits for the thread, until all workers have measured or the job fails.
+  std::future<Result<>> all_done_;
 };
 
 void log_speeds(const Process& process, const Probe& probe, int64_t batches, int64_t batch_size) {

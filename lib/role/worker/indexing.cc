@@ -10,7 +10,8 @@ namespace dtrain::role {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr size_t kFilesMax = job::kSumNumbersMax;  // limit because a sum over the workers has one number for each file
+// Largest number of files: a sum over the workers has one number for each file.
+constexpr size_t kFilesMax = job::kSumNumbersMax;
 
 double percent(double done, int64_t all) {
   return all <= 0 ? 0 : 100 * done / static_cast<double>(all);

@@ -146,7 +146,8 @@ Result<JoinedJob> join(Process& process, Connection& connection) {
   set_host_roles(host_share(joined.reply, rpc::Role::kWorker), process.flags.launch);
   process.log.info("start with arguments {}", job::describe(process.flags));
   joined.data = own.take();
-  if (joined.spec.flags.augment.benchmark) {  // drawn from the job's seed and the rank, which are known only now
+  // Synthetic data are drawn from the job's seed and the rank, which are known only now.
+  if (joined.spec.flags.augment.benchmark) {
     DT_TRY(joined.data, open_data(process.flags, joined.reply.rank, process.log));
   }
   return joined;

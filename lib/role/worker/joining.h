@@ -42,7 +42,7 @@ struct Connection {
   rpc::Security security;
   rpc::Incarnation incarnation = rpc::make_incarnation();
   Waits waits;
-  FailureRelay failure;  // declared before the control line, whose thread calls it
+  FailureRelay failure;  // declared before the control line, whose thread calls this member
   std::unique_ptr<rpc::ControlClient> control;
 };
 

@@ -125,7 +125,7 @@ Result<PlannedMemory> planned_memory(const MemoryQuestion& question, double acti
   const double state = learned * static_cast<double>(slots.size());
   double image = sizeof(float);
   for (const int64_t edge : job.network.image_shape) image *= static_cast<double>(edge);
-  // Each loader holds one batch more than it reads ahead: the one in use.
+  // Each loader holds the batch in use and those that it has read ahead.
   const auto ahead = static_cast<double>(std::max<int64_t>(1, question.flags.data.prefetch_buffer) + 1);
   PlannedMemory plan{.weights = devices * (learned + statistics),
                      .gradients = devices * learned,
@@ -149,7 +149,7 @@ Result<PlannedMemory> plan_memory(const MemoryQuestion& question, int64_t batch_
 Result<int64_t> largest_batch(const BatchRange& range, double limit,
                               const std::function<Result<double>(int64_t)>& bytes_at) {
   constexpr int kQuestionsMax = 8;
-  constexpr double kCloseEnough = 0.997;  // the search ends at this share of the limit
+  constexpr double kCloseEnough = 0.997;  // the search ends when a batch needs more than this share of the limit
   int64_t low = range.least, high = range.too_large;
   if (low >= high) return int64_t{0};
   DT_TRY(double low_bytes, bytes_at(low));

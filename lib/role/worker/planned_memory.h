@@ -19,13 +19,13 @@ namespace dtrain::role {
 
 // The memory of the processes of a job with CPU devices, in bytes.
 struct PlannedMemory {
-  double weights = 0;    // worker: weights and statistics on all of its devices
-  double gradients = 0;  // worker: gradients on all of its devices
-  // Worker: activations on all of its devices, with their gradients and workspace, for training and validation.
+  double weights = 0;    // in a worker: weights and statistics on all of its devices
+  double gradients = 0;  // in a worker: gradients on all of its devices
+  // In a worker: activations on all of its devices, with their gradients and workspace, for training and validation.
   double activations = 0;
-  double batches = 0;    // worker: images that were read ahead
-  double optimizer = 0;  // worker: the optimizer state; 0 if the servers hold it
-  double server = 0;     // server: its part of the weights, sums and optimizer state
+  double batches = 0;    // in a worker: images that were read ahead
+  double optimizer = 0;  // in a worker: the optimizer state; 0 if the servers hold it
+  double server = 0;     // in a server: its part of the weights, sums and optimizer state
   [[nodiscard]] double worker() const { return weights + gradients + activations + batches + optimizer; }
   [[nodiscard]] double on(const HostShare& host) const {
     return static_cast<double>(host.workers) * worker() + static_cast<double>(host.servers) * server;

@@ -89,7 +89,8 @@ kvstore::UpdateAt update_place(const job::Store& store, int64_t workers) {
   switch (store.sum) {
     case job::Sum::kHost: return kvstore::UpdateAt::kFirstDevice;
     case job::Sum::kDevice: return kvstore::UpdateAt::kOwner;
-    // With several workers, only rank 0 writes checkpoints, so it needs the whole optimizer state.
+    // With several workers, each device holds the whole optimizer state (kReplicas), because only rank 0 writes
+    // checkpoints and needs all of the state for them.
     case job::Sum::kNccl: return workers > 1 ? kvstore::UpdateAt::kReplicas : kvstore::UpdateAt::kShards;
     case job::Sum::kGloo: break;
   }

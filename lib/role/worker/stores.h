@@ -32,13 +32,13 @@ Result<kvstore::DistStoreOptions> dist_store_options(const job::Flags& flags, co
                                                      const job::JobPlan& plan);
 
 struct StoreSetup {
-  const job::Flags& flags;   // flags of this process; their member `job` comes from the spec
+  const job::Flags& flags;   // the flags of this process, of which the member `job` comes from the spec
   const job::JobSpec& spec;  // the complete JobSpec
   const job::JobPlan& plan;  // plan of the spec
   const std::vector<size_t>& bucket_begin;
   job::Coordinator& coordinator;            // coordinator of all workers
   Waits& waits;                             // must outlive the store
-  telemetry::Timeline* timeline = nullptr;  // see DeviceStoreOptions
+  telemetry::Timeline* timeline = nullptr;  // where exchanges, messages and waits are recorded; null: not recorded
 };
 
 // Builds the store that connects the devices, in the devices' memory if the parameters are there. `servers`: the store

@@ -30,7 +30,7 @@
 namespace dtrain::role {
 
 struct TrainingSetup {
-  const Process& process;    // the member `job` of its flags comes from the spec
+  const Process& process;    // the member `job` of the process's flags comes from the spec
   const job::JobSpec& spec;  // the complete JobSpec
   const job::JobPlan& plan;  // plan of the spec
   const Network& network;
@@ -75,10 +75,13 @@ class Training {
   Pacer pacer_;
   std::optional<Devices> devices_;
   telemetry::Registry::Handle gpu_use_;
-  std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference shares the memory of training
-  std::unique_ptr<kvstore::Store> store_;  // destroyed before the devices, because its threads use their memory
+  // For training and for validation; the weights of `inference_` are those of `training_`.
+  std::unique_ptr<exec::DeviceGroup> training_, inference_;
+  // The store is destroyed before the devices, because its threads use their memory.
+  std::unique_ptr<kvstore::Store> store_;
   std::unique_ptr<data::Loader> training_data_, validation_data_;
-  std::unique_ptr<train::ClassReport> class_report_;  // null if there is no validation or its results are not usable
+  // Writes how images were classified; null if there is no validation or its results are not usable.
+  std::unique_ptr<train::ClassReport> class_report_;
   std::unique_ptr<train::Trainer> trainer_;
 };
 

@@ -22,7 +22,7 @@ namespace dtrain::role {
 
 // All members except `rank` and `keeps_weights` refer to objects that must outlive the call.
 struct TrainingInput {
-  const job::Flags& flags;   // flags of this process; their member `job` comes from the spec
+  const job::Flags& flags;   // the flags of this process, of which the member `job` comes from the spec
   const job::JobSpec& spec;  // the complete JobSpec
   const job::JobPlan& plan;  // plan of the spec
   const Network& network;
@@ -31,13 +31,14 @@ struct TrainingInput {
   const std::string& run_dir;
   const std::optional<Resumed>& resumed;
   uint32_t rank = 0;
-  bool keeps_weights = true;  // see TrainingSetup
+  // False: the run starts from the initial weights even if a run is resumed, and saves no weights.
+  bool keeps_weights = true;
 };
 
 struct TrainingOptions {
-  train::TrainSpec trainer;             // without `pretrained`, which requires reading files
+  train::TrainSpec trainer;             // complete except for `pretrained`, which requires reading files
   std::vector<int64_t> device_batches;  // each device's part of the batch
-  exec::Options training, inference;    // options of the executors; their batch_size is the total over all devices
+  exec::Options training, inference;    // options of the executors; `batch_size` in them is the total over all devices
   data::LoaderOptions training_data;
   data::LoaderOptions validation_data;  // used if there is validation data
   std::optional<uint64_t> kill_at;      // --inject: the step at which this process kills itself

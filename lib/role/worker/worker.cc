@@ -26,7 +26,7 @@
 namespace dtrain::role {
 namespace {
 
-// The scheduler reports a lost process within the heartbeat timeout plus this time.
+// The scheduler reports a lost process at most this time after the heartbeat timeout.
 constexpr std::chrono::seconds kDetectionTime{2};
 constexpr std::chrono::minutes kLongWait{1};  // waits that last longer than this are logged
 
@@ -52,9 +52,9 @@ Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const StoreSetup& se
 // The connections to the servers, with the message faults that --inject asks for. Empty if the job has no servers.
 struct Lines {
   std::unique_ptr<kvstore::FaultyTransport> faults;
-  std::unique_ptr<MessageLog> messages;    // set with --verbose 2
-  telemetry::Registry::Handle requests;    // sets the metrics of the store's requests and messages
-  std::unique_ptr<rpc::DataClient> pipes;  // destroyed first, because it calls the members above
+  std::unique_ptr<MessageLog> messages;    // the log of messages; null without --verbose 2
+  telemetry::Registry::Handle requests;    // keeps the metrics of the store's requests and messages up to date
+  std::unique_ptr<rpc::DataClient> pipes;  // destroyed first, because it calls the other members
 };
 
 // For each server, the faults of the messages between it and this worker, as --inject requests for either end.
@@ -174,7 +174,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   }
   DT_TRY(const Network network, build_network(spec.flags));
   if (process.flags.loop.test_io) return read_only(process, connection, joined, network);
-  kvstore::DistStore* servers = nullptr;  // the store over the servers, if there are any
+  kvstore::DistStore* servers = nullptr;  // the store over the servers; null if the job has none
   DT_TRY(const std::unique_ptr<Training> training,
          Training::build({.process = process,
                           .spec = spec,

@@ -19,7 +19,8 @@ void copy_sum(const float* const* sources, int count, int64_t offset, float* y, 
   for (int s = 2; s < count; s++) add_pair(y, sources[s] + offset, y, n);
 }
 
-// Calls visit(part, offset in the part, offset in the whole, elements) for each part of each image in [begin, end).
+// For each part of each image in [begin, end), calls visit with the part's index, the offset in the part, the offset in
+// the whole, and the number of elements.
 template <class Visit>
 void for_pieces(const ConcatShape& shape, int64_t begin, int64_t end, const Visit& visit) {
   const int64_t plane = shape.whole.plane_elements();

@@ -51,12 +51,15 @@ void softmax_row(const float* x, int64_t n, float* p) {
 }  // namespace
 
 void reserve_product_memory() {
-  constexpr size_t kBufferBytes = size_t{128} << 20;  // BUFFER_SIZE of OpenBLAS 0.3 on x86-64
-  constexpr int kSize = 128;  // large enough that a product takes long compared with starting a thread
+  // The size that OpenBLAS 0.3 on x86-64 gives each thread's buffer (BUFFER_SIZE).
+  constexpr size_t kBufferBytes = size_t{128} << 20;
+  // Edge of the matrices: with this size a product takes long compared with starting a thread.
+  constexpr int kSize = 128;
   constexpr int kProducts = 4;
   const int threads = omp_get_max_threads();
   const std::vector<float> zeros(kSize * kSize);
-  // A thread's stack and its first allocation also take address space, so they must come before the check.
+  // The threads are started and allocate their first memory before the check of the address space below, because both
+  // take address space too.
   std::vector<std::unique_ptr<float[]>> results(static_cast<size_t>(threads));
 #pragma omp parallel
   results[static_cast<size_t>(omp_get_thread_num())].reset(new (std::nothrow) float[kSize * kSize]);
@@ -109,7 +112,7 @@ void dense_backward_bias(const DenseShape& s, const float* dy, float* db) {
 
 void softmax_forward(int64_t rows, int64_t classes, const float* x, float* p) {
   parallel_shares(rows, rows * classes * 8,
-                  [&](int64_t begin, int64_t end) {  // an exponential costs about as much as 8 copies
+                  [&](int64_t begin, int64_t end) {  // the factor 8: an exponential costs about as much as 8 copies
                     for (int64_t r = begin; r < end; r++) softmax_row(x + r * classes, classes, p + r * classes);
                   });
 }

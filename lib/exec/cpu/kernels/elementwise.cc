@@ -20,7 +20,7 @@ using Sources = std::array<const float*, kSourcesMax>;
 constexpr int64_t kPiece = 2048;
 
 DT_MULTI_ISA void relu(const float* x, float* y, int64_t n) {
-  for (int64_t i = 0; i < n; i++) y[i] = x[i] < 0 ? 0.0f : x[i];  // a NaN stays a NaN
+  for (int64_t i = 0; i < n; i++) y[i] = x[i] < 0 ? 0.0f : x[i];  // the comparison is written so that a NaN stays a NaN
 }
 
 DT_MULTI_ISA void scale(const float* x, float factor, float* y, int64_t n) {

@@ -91,8 +91,8 @@ DT_INLINE void max_plane_backward(const PoolingWindow& p, const float* dy, const
         for (int64_t v = columns.begin; v < columns.end; v++) {
           const auto cell = static_cast<int32_t>(u * p.kernel_w + v);
           float* to = row + v * lanes;
-          // This touches every cell of the window, but in whole registers. That is faster than writing each lane only
-          // to its own cell.
+          // This loop touches every cell of the window, but in whole registers. That is faster than writing each lane
+          // only to the cell of its maximum.
           for (int64_t l = 0; l < lanes; l++) to[l] += where[l] == cell ? dy[l] : 0.0f;
         }
       }

@@ -10,7 +10,7 @@ namespace dtrain::exec::cpu {
 
 // The windows of one pooling node. Global pooling becomes a window as large as the map.
 struct PoolingWindow {
-  BlockedShape x, y;  // equal n, blocks and lanes
+  BlockedShape x, y;  // the input and the output; they have equal n, blocks and lanes
   int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;
   graph::Pooling::Divisor divisor = graph::Pooling::Divisor::kPadded;
   graph::Pooling::Kind kind = graph::Pooling::Kind::kAverage;
