@@ -10,11 +10,12 @@
 namespace dtrain::cmd {
 
 struct CommandHelp {
-  std::vector<std::string> words;  // "bench", "kv"
+  std::vector<std::string> words;  // the words of the sub-command: "bench", "kv"
   std::string summary;             // what the sub-command does, in one line
-  std::string usage;               // "dtrain kill JOB [FLAGS]"; more lines with a description may follow
+  std::string usage;  // how to call it: "dtrain kill JOB [FLAGS]"; more lines with a description may follow
   std::vector<job::FlagHelp> flags;
-  std::vector<std::string> topics;  // words that are accepted after its --help or after `dtrain help`; empty: none
+  // Words that are accepted after the sub-command's --help or after `dtrain help`; empty: none.
+  std::vector<std::string> topics;
 
   [[nodiscard]] std::string name() const { return joined(words, " "); }
 };

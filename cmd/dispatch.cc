@@ -19,8 +19,8 @@ namespace {
 struct SubCommand {
   std::vector<std::string> words;
   Result<int> (*run)(const Call&);
-  bool computes = false;  // the sub-command may train or run inference in this process
-  std::string help = {};  // one line for --help; empty for an internal command
+  bool computes = false;  // whether the sub-command may train or run inference in this process
+  std::string help = {};  // summary in one line for --help; empty for an internal command
 };
 
 const std::vector<SubCommand>& grammar() {

@@ -64,7 +64,7 @@ Result<std::string> given_value(const std::vector<std::string>& arguments, const
 struct Subject {
   std::vector<std::string> arguments;  // flags of the job
   std::vector<job::SshAddress> all_hosts = {};
-  bool counts_hosts = false;  // -n was not given; the number of hosts is used instead
+  bool counts_hosts = false;  // whether the number of hosts is used in place of -n, which was not given
   job::Flags flags = {};
 };
 
@@ -136,7 +136,7 @@ bool is_address(const std::string& host) {
 
 // The address at which the other hosts can reach this host, and the names of the hosts.
 struct Meeting {
-  std::string address = {};  // empty: unknown, or no other hosts
+  std::string address = {};  // the address; empty: unknown, or there are no other hosts
   std::string address_error = {};
   std::vector<std::string> names = {};
 };
@@ -185,7 +185,8 @@ doctor::Asked asked_for(const Subject& subject, const Places& places, const Doct
 }
 
 Result<launch::Job> job_of(const Call& call, const Subject& subject, Places places, const Meeting& meeting) {
-  constexpr auto kSshTime = std::chrono::seconds(30);  // ssh gives up by itself after 10 s
+  // Time limit for an ssh connection; ssh gives up by itself after 10 s.
+  constexpr auto kSshTime = std::chrono::seconds(30);
   constexpr auto kGroupTime = std::chrono::seconds(90);
   const bool by_group = places.starter.has_value();
   job::Flags flags = subject.flags;

@@ -14,7 +14,7 @@ namespace {
 
 struct KillOptions {
   HostsOptions hosts;
-  std::chrono::milliseconds stop_timeout{0};  // 0: the time that the job itself allows
+  std::chrono::milliseconds stop_timeout{0};  // time between TERM and KILL; 0: the time that the job itself allows
 };
 
 job::FlagTable<KillOptions> kill_flags() {

@@ -28,7 +28,7 @@ class OutputFile {
 
  private:
   OutputFile() = default;
-  std::optional<AtomicFile> file_;  // nullopt: standard output
+  std::optional<AtomicFile> file_;  // the file that is written; nullopt: standard output
 };
 
 }  // namespace dtrain::cmd

@@ -11,7 +11,7 @@
 namespace dtrain::cmd {
 
 struct HostsOptions {
-  std::string hostfile;      // the file of -H; empty: only this host
+  std::string hostfile;      // path of the host file (-H); empty: only this host
   std::string sync_dst_dir;  // the directory of the job's executable on the hosts, if it was copied there
 };
 

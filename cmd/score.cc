@@ -12,7 +12,7 @@ namespace {
 
 struct ScoreOptions : infer::ScoreOptions {
   bool json = false;
-  std::string log_format;  // empty if it is not given
+  std::string log_format;  // the value of --log-format; empty if it is not given
 };
 
 std::vector<job::FlagRow<ScoreOptions>> score_data_rows() {

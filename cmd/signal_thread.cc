@@ -68,7 +68,7 @@ void SignalThread::serve() {
   name_thread("signals");
   while (true) {
     pollfd waiting[2] = {{signal_fd_, POLLIN, 0}, {end_fd_, POLLIN, 0}};
-    if (poll(waiting, 2, -1) < 0) continue;  // EINTR, for example under a debugger
+    if (poll(waiting, 2, -1) < 0) continue;  // poll() has failed with EINTR, for example under a debugger
     if (waiting[1].revents != 0) return;
     signalfd_siginfo info{};
     if (read(signal_fd_, &info, sizeof info) == sizeof info) take(static_cast<int>(info.ssi_signo));

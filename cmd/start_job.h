@@ -19,11 +19,12 @@ using Missing = std::vector<std::string>*;
 
 // The hosts of the job's processes.
 struct Places {
-  std::optional<job::HostAssignment> hosts = {};     // nullopt: all processes are on this host
-  std::optional<launch::AgentStarter> starter = {};  // nullopt: ssh starts the agents on the hosts
+  std::optional<job::HostAssignment> hosts = {};     // where each process runs; nullopt: all processes are on this host
+  std::optional<launch::AgentStarter> starter = {};  // how the agents are started on the hosts; nullopt: with ssh
   // other hosts in the network of the job's hosts; empty: the hosts of the job themselves
   std::vector<std::string> ways = {};
-  bool are_known = true;  // false: the names are placeholders for hosts that the batch system will choose
+  // Whether the names of the hosts are known; false: they are placeholders for hosts that the batch system will choose.
+  bool are_known = true;
 };
 // Assigns the job's processes to the hosts of its host file, or to the hosts of the cluster that --launcher names. If
 // the host file does not exist and `missing` is given, all processes are assigned to a host named "HOST".
@@ -32,7 +33,7 @@ Result<Places> places_of(const Call& call, const job::Flags& flags, Missing miss
 struct StartSetting {
   // The arguments of every process, to which its role is added; they begin with the sub-command, unless it is train.
   std::vector<std::string> arguments;
-  const job::Flags& flags;  // flags of the processes
+  const job::Flags& flags;  // the flags with which the processes are started
   Places places;
   std::string run_dir;
   Missing missing = nullptr;

@@ -19,7 +19,7 @@
 namespace dtrain {
 
 struct WindowSize {
-  int columns = 0;  // 0: there is no terminal, or it cannot redraw lines
+  int columns = 0;  // width of the window; 0: there is no terminal, or it cannot redraw lines
   int rows = 0;
 };
 
@@ -61,9 +61,9 @@ class Console {
   Window window_;
   Live live_;
   std::vector<size_t> drawn_;    // the number of columns of each line of the block on the screen
-  bool unprinted_ = false;       // the live text has changed since it was last printed as plain text
+  bool unprinted_ = false;       // whether the live text has changed since it was last printed as plain text
   std::optional<Time> printed_;  // when the live text was last printed as plain text
-  std::string printed_text_;     // the plain text that was printed then
+  std::string printed_text_;     // the plain text that was printed at `printed_`
 };
 
 }  // namespace dtrain

@@ -9,7 +9,7 @@
 namespace dtrain {
 namespace {
 
-constexpr uint32_t kPolynomial = 0x82f63b78;  // with reflected bits
+constexpr uint32_t kPolynomial = 0x82f63b78;  // the polynomial of CRC-32C, with reflected bits
 
 constexpr std::array<uint32_t, 256> make_table() {
   std::array<uint32_t, 256> table{};

@@ -50,7 +50,9 @@ void limit_memory(double bytes, double used, double inactive, GroupLimits& limit
 
 // Reads the limits of a group in version 2, where one group has all kinds of limits.
 void look_at_group(const std::string& group, GroupLimits& limits) {
-  const std::string cpu = read_file(group + "/cpu.max").value_or("");  // "200000 100000": microseconds in each period
+  // The text of cpu.max, such as "200000 100000": microseconds of processor time, and of the period in which they may
+  // be used.
+  const std::string cpu = read_file(group + "/cpu.max").value_or("");
   const auto quota = limit_of(cpu), period = limit_of(cpu.substr(std::min(cpu.size(), cpu.find(' '))));
   if (quota && period && *period > 0) limit_cores(*quota / *period, limits);
   if (const auto bytes = limit_in(group + "/memory.max")) {

@@ -12,7 +12,7 @@
 namespace dtrain {
 
 struct Live {
-  // Empty text: nothing is shown.
+  // With an empty text, nothing is shown.
   Live(const char* what) : text(what) {}
   Live(std::string what = {}, std::optional<double> share = std::nullopt, std::vector<std::string> more = {})
       : text(std::move(what)), done(share), details(std::move(more)) {}

@@ -61,7 +61,7 @@ class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
   void flush_() override {}
 
   Console console_ DT_GUARDED_BY(mutex_);
-  // nullptr: all lines appear, unchanged
+  // Decides which lines appear and how; nullptr: all lines appear, unchanged.
   std::optional<Fit> (*shown_)(std::string_view text) DT_GUARDED_BY(mutex_) = nullptr;
 };
 

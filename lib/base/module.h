@@ -12,9 +12,9 @@ namespace dtrain {
 
 struct Module {
   const char* file;
-  const char* entry;   // the symbol with C linkage through which the program uses it
-  const char* use;     // its purpose, as in "the part for GPUs"
-  const char* remedy;  // what to do if it cannot be loaded
+  const char* entry;   // the symbol with C linkage through which the program uses the module
+  const char* use;     // the module's purpose, as in "the part for GPUs"
+  const char* remedy;  // what a user can do if the module cannot be loaded
 };
 
 inline constexpr Module kCudaModule{.file = "dtrain_cuda.so",

@@ -103,11 +103,11 @@ class ConditionVariable {
   void notify_one() noexcept { condition_.notify_one(); }
   void notify_all() noexcept { condition_.notify_all(); }
 
-  // May return without a notification.
+  // Waits for a notification, but may return without one.
   void wait(Mutex& mutex) DT_REQUIRES(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);
-    lock.release();  // because the caller still holds the mutex
+    lock.release();  // the lock must not unlock the mutex, because the caller still holds it
   }
 
   template <class Clock, class Duration>

@@ -7,7 +7,8 @@ namespace dtrain {
 
 namespace {
 
-constexpr size_t kNameBytesMax = 100;  // limited, because the time grows with the product of both lengths
+// Longest name that is compared; limited, because the time grows with the product of both lengths.
+constexpr size_t kNameBytesMax = 100;
 
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

@@ -15,7 +15,7 @@ namespace dtrain {
 
 struct Work {
   std::string name;
-  std::string unit;   // unit of the count: "images"; empty: bytes, which are shown in MB
+  std::string unit;   // unit of the work: "images"; empty: bytes, which are shown in MB
   int64_t total = 0;  // amount of the whole work, in this unit; 0: not known
 };
 

@@ -9,7 +9,7 @@
 namespace dtrain {
 
 struct WordLine {
-  int64_t number = 0;  // counted from 1, including blank lines
+  int64_t number = 0;  // number of the line, counted from 1, including blank lines
   std::vector<std::string_view> words;
 };
 

@@ -28,7 +28,7 @@ class BenchDevice {
  public:
   virtual ~BenchDevice() = default;
 
-  virtual std::string name() const = 0;  // for messages: "cpu", "gpu(0): NVIDIA H200, ..."
+  virtual std::string name() const = 0;  // the device's name, for messages: "cpu", "gpu(0): NVIDIA H200, ..."
   // First compile() must be called, then make_store(), each once; only then the functions below. compile() returns an
   // executor with its initial weights, which this object owns. make_store() returns a store that updates these weights
   // with SGD; `waits` must outlive the store.
@@ -38,7 +38,7 @@ class BenchDevice {
   // The following functions measure the peak performance of the device and the duration of the calls in a step. `run`
   // makes the given number of steps. A CPU is measured by reading the clock at each call, in all steps after
   // begin_profile(); a GPU in the steps that profile() makes.
-  virtual Result<> measure_peak() = 0;  // if called again, keeps the better figures
+  virtual Result<> measure_peak() = 0;  // if called again, keeps the higher rates
   [[nodiscard]] const Peak& peak() const { return peak_; }
   virtual void begin_profile() = 0;
   virtual Result<std::vector<ProfileLine>> profile(const std::function<Result<>(int64_t steps)>& run) = 0;

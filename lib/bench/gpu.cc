@@ -114,7 +114,7 @@ class Gpu final : public BenchDevice {
   }
 
  private:
-  static constexpr double kLongEnough = 5e-3;  // seconds that a layer must take to be measured
+  static constexpr double kLongEnough = 5e-3;  // shortest time in seconds that a layer must take to be measured
   static constexpr int kTries = 3;
   static constexpr const char* kLayer = "layer";
 
@@ -190,7 +190,7 @@ class Gpu final : public BenchDevice {
     DT_TRY_VOID(optim::initialize({}, executor->parameters(), kBenchSeed));
     std::vector<float> images(static_cast<size_t>(batch * element_count(image)));
     for (size_t i = 0; i < images.size(); i++)
-      // Values other than 0, because computing with zeros would be faster.
+      // The images have values other than 0, because computing with zeros would be faster.
       images[i] = static_cast<float>(i % 255) / 255 - 0.5F;
     DT_TRY_VOID(executor->forward(Batch::of(images, {}), exec::no_wait));
     (void)executor->result(0);

@@ -26,7 +26,7 @@ struct BenchInputOptions {
 
 struct BenchInputResult {
   std::string source;   // where the images come from, as text
-  bool pixels = false;  // the batches contained pixels; otherwise floats
+  bool pixels = false;  // whether the batches contained pixels; otherwise they contained floats
   int64_t images = 0;   // number of images in the measured batches
   int threads = 0;      // number of decoder threads
   double seconds = 0;

@@ -22,8 +22,9 @@ struct BenchKvOptions {
   std::string shapes = "resnet-50";  // a network, or a file with lines of the form "NAME D0 D1 ..."
   int64_t num_batches = 20;          // number of measured batches; one warm-up batch precedes them
   int64_t disp_batches = 1;          // number of batches between two progress lines
-  bool test_results = true;          // compare the weights with those of the same updates computed locally
-  std::string optimizer = "none";    // none: w <- w - mean of the gradients; or "sgd"
+  bool test_results = true;          // whether to compare the weights with those of the same updates computed locally
+  // The rule by which weights are updated: "none" (w <- w - mean of the gradients) or "sgd".
+  std::string optimizer = "none";
   // Servers and all workers but the first are processes; otherwise they are threads of this process.
   bool processes = true;
 };
@@ -36,7 +37,7 @@ struct BenchKvResult {
   bool processes = false;
   struct Times {
     double median = 0, min = 0, max = 0;
-  } ms;  // per batch: from sending the first gradients until all new weights are received
+  } ms;  // for each batch: the time from sending the first gradients until all new weights are received
   // At the median time: `bytes` per second; among D devices, 2 (D - 1) / D times `bytes` per second, since each device
   // must send that much.
   double gb_per_s = 0;

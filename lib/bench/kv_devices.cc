@@ -36,7 +36,7 @@ class DeviceBench {
     std::vector<double> small;
     for (int64_t batch = 0; batch <= options_.num_batches; batch++) {
       DT_TRY(const double seconds, measure(batch));
-      if (batch > 0) batches.push_back(seconds);  // batch 0 is for warm-up
+      if (batch > 0) batches.push_back(seconds);  // batch 0 is only for warm-up, so its time does not count
     }
     for (uint64_t step = 0; step < kSmallRounds; step++) {
       DT_TRY(const double seconds,

@@ -14,13 +14,14 @@
 namespace dtrain::bench {
 
 struct KvPlan {
-  std::vector<std::string> names;    // the last name is that of the small key, which is alone in the last bucket
-  std::vector<ParameterKind> kinds;  // all are weights if the shapes come from a file
+  // Names of the arrays; the last name is that of the small key, which is alone in the last bucket.
+  std::vector<std::string> names;
+  std::vector<ParameterKind> kinds;  // kind of each array; all are weights if the shapes come from a file
   std::vector<Shape> shapes;
   std::vector<size_t> bucket_begin;
   std::vector<kvstore::Slice> placement;
   kvstore::UpdateRule rule;
-  std::vector<uint64_t> incarnations;  // indexed by worker
+  std::vector<uint64_t> incarnations;  // incarnation of each worker, indexed by worker
   // Threads of each server; the same number as in a training job whose processes share this host.
   int shard_threads = 0;
 

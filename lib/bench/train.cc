@@ -25,7 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Number of times that batches and bound alternate, so that other load on the host affects both.
+// Number of rounds, in each of which batches and the bound are measured in turn, so that other load on the host affects
+// both.
 constexpr int kRounds = 3;
 
 // Random images, labels and keys for a batch.

@@ -18,8 +18,8 @@ namespace dtrain::bench {
 struct BenchTrainOptions {
   std::string network = "lenet";
   int64_t batch_size = 64;
-  Shape image = {};         // [c, h, w]; empty: the network's usual image shape
-  int64_t num_classes = 0;  // 0: 1000 for images of 224 pixels, 10 for others
+  Shape image = {};         // shape of the images, [c, h, w]; empty: the network's usual image shape
+  int64_t num_classes = 0;  // number of classes; 0: 1000 for images of 224 pixels, 10 for others
   enum class Phase { kTraining, kInference };
   Phase phase = Phase::kTraining;
   int64_t num_batches = 100;
@@ -39,14 +39,14 @@ struct BenchTrainOptions {
 struct Profile {
   double peak_flops_per_s = 0, peak_bytes_per_s = 0;  // peak rates of the device
   struct Line {
-    // "conv1", "convolution backward weights", and oneDNN's name for the implementation or "own"
+    // For example "conv1", "convolution backward weights", and oneDNN's name of the implementation or "own".
     std::string node, what, implementation;
     double mean_s = 0, least_s = 0;
     double flops = 0, bytes = 0;
     // The least time for the step at the device's peak rates: the time for its computation or for moving its data,
     // whichever is longer.
     double bound_s = 0;
-    bool computes = false;  // true if its computation takes longer than moving its data, at the peak rates
+    bool computes = false;  // whether the step's computation takes longer than moving its data, at the peak rates
     // With --bound: the duration of oneDNN's primitive alone, with warm caches; 0: not measured.
     double primitive_s = 0;
     double share = 0;  // fraction of the batch's time
@@ -57,7 +57,7 @@ struct Profile {
 
 struct BenchTrainResult {
   std::string network, dtype;
-  std::string device;  // "cpu", "gpu(0): NVIDIA H200, ..."
+  std::string device;  // the device that was measured: "cpu", "gpu(0): NVIDIA H200, ..."
   std::string isa;     // instruction set of the CPU
   int64_t batch_size = 0;
   int threads = 0;  // number of threads with which the CPU computes

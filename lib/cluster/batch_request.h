@@ -26,10 +26,10 @@ struct NodeRequest {
 
 struct BatchRequest {
   std::string name;   // name of the job in the batch system
-  std::string queue;  // empty: the system's default
+  std::string queue;  // queue in which the job is submitted; empty: the system's default
   int64_t nodes = 1;
   NodeRequest node = {};
-  std::chrono::seconds time_limit{0};     // 0: the system's default
+  std::chrono::seconds time_limit{0};     // longest time that the job may run; 0: the system's default
   std::chrono::seconds stop_time{0};      // how long before the time limit the job is told to stop
   std::vector<std::string> options = {};  // the user's own options for the system's command
   std::string directory = {};             // absolute path of the directory in which the launcher starts

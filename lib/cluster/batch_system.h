@@ -38,7 +38,7 @@ class BatchSystem {
   BatchSystem& operator=(const BatchSystem&) = delete;
   virtual ~BatchSystem() = default;
 
-  [[nodiscard]] virtual std::string name() const = 0;     // "Slurm"
+  [[nodiscard]] virtual std::string name() const = 0;     // the system's name, such as "Slurm"
   [[nodiscard]] virtual std::string missing() const = 0;  // what to do if the system's commands are not installed
   [[nodiscard]] virtual Words submit() const = 0;
   // Finds the job's number in the output of submit().

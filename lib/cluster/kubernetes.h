@@ -42,7 +42,7 @@ struct Pod {
   bool never = false;            // the pod will not start unless something is changed
   std::optional<int> code = {};  // exit code of its container, if that has ended
   std::string finished = {};     // time of the container's end, as a text that can be compared
-  std::string reason = {};       // "OOMKilled", "Evicted"
+  std::string reason = {};       // why the pod or its container ended: "OOMKilled", "Evicted"
 };
 std::vector<Pod> parse_pods(const std::string& json);
 

@@ -39,7 +39,7 @@ std::string text_at(const nlohmann::json& json, const char* key) {
 struct Service {
   std::string state;
   std::string diagnostics;
-  int64_t running = 0, wanted = 0;  // numbers of containers
+  int64_t running = 0, wanted = 0;  // number of containers that run, and that the service should have
 
   [[nodiscard]] bool has_ended() const { return state == "STOPPED" || state == "FAILED" || state == "SUCCEEDED"; }
 };

@@ -10,11 +10,11 @@
 namespace dtrain::cluster {
 
 struct YarnService {
-  std::string name;   // at most 63 lower-case letters, digits and '-', beginning with a letter
-  std::string queue;  // empty: YARN's default
+  std::string name;   // name of the service: at most 63 lower-case letters, digits and '-', beginning with a letter
+  std::string queue;  // queue of the service; empty: YARN's default
   int64_t containers = 1;
   NodeRequest container = {};
-  std::chrono::seconds lifetime{0};           // 0: no limit
+  std::chrono::seconds lifetime{0};           // longest time that the service may run; 0: no limit
   std::string image = {};                     // Docker image; empty: the program runs on the host
   std::string script = {};                    // script that each container runs with bash
   std::vector<std::string> environment = {};  // "NAME=value"

@@ -78,7 +78,7 @@ class GlooGroup final : public Collective {
   Buffer<float> received_;  // memory for received segments: kDepth of them for each rank
   // In a reduce to another rank: the sum of this rank's own part, because the caller's array must not change.
   Buffer<float> sum_;
-  std::vector<const float*> inputs_;  // indexed by rank
+  std::vector<const float*> inputs_;  // the arrays that are summed, indexed by rank
 };
 
 // Chooses channel numbers that distinguish the operation from all others. They also depend on its kind, length and

@@ -79,7 +79,7 @@ class GlooLinks final : public Links {
   std::shared_ptr<gloo::transport::Context> context_;
 
   std::vector<Message*> open_;  // all messages in flight; used only by the caller's thread
-  size_t known_losses_ = 0;     // used only by the caller's thread
+  size_t known_losses_ = 0;  // how many of lost_ the caller's thread has taken into account; used only by that thread
 
   Mutex mutex_;
   const Message* waits_for_ DT_GUARDED_BY(mutex_) = nullptr;  // the message that the caller's thread waits for
@@ -91,7 +91,7 @@ class GlooLinks final : public Links {
   std::optional<LinkWatch> watch_;  // the last member, because its thread uses the others
 };
 
-// A round of messages.
+// The messages of a round.
 
 class GlooRound final : public Links::Round {
  public:
@@ -134,7 +134,7 @@ std::unique_ptr<Links::Round> GlooLinks::round(Channel channel) {
   return std::make_unique<GlooRound>(*this, channel);
 }
 
-// Forming the group.
+// The following functions form the group.
 
 Result<> GlooLinks::open(const GlooOptions& options, const Exchange& exchange) {
   if (size_ == 1) return {};
@@ -214,7 +214,7 @@ Result<> GlooLinks::greet(const std::vector<Secret>& secrets) {
   return {};
 }
 
-// Messages.
+// The following functions wait for messages and handle lost ranks.
 
 Result<std::unique_ptr<Message>> GlooLinks::post(const Round& round, bool is_send, uint32_t peer,
                                                  std::span<std::byte> bytes, Channel channel) {

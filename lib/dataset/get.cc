@@ -259,7 +259,7 @@ class Fetch {
   bool remembers_ = false;
 };
 
-// ---- CIFAR
+// ---- The functions that get CIFAR.
 
 constexpr int64_t kCifarBytesMax = int64_t{1} << 29;  // limit for all extracted members of an archive together
 

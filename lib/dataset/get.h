@@ -18,13 +18,13 @@ struct PublishedFile {
   std::string name;
   net::DigestKind kind = net::DigestKind::kMd5;
   std::string digest;  // the checksum of the file, in hexadecimal
-  // `digest` is that of the decompressed content, because the same content can be compressed to many different gzip
-  // files
+  // Whether `digest` is that of the decompressed content, because the same content can be compressed to many different
+  // gzip files.
   bool of_content = false;
 };
 
 struct PublishedSet {
-  std::string name;  // "mnist"
+  std::string name;  // name of the data set, such as "mnist"
   // Address of the directory with the files; empty if they are not public: the user must then give the address.
   std::string address;
   std::vector<PublishedFile> files;
@@ -35,12 +35,12 @@ Result<PublishedSet> published_set(const std::string& name);
 struct DataGetOptions {
   std::string out;     // the directory for the data set; it is created
   std::string url;     // the address of the directory with the files; empty: the data set's own address
-  bool checks = true;  // refuse files whose checksum differs from the published one
-  int resize = 480;    // imagenet: the shorter edge of the training images
+  bool checks = true;  // whether to refuse files whose checksum differs from the published one
+  int resize = 480;    // length of the shorter edge of the training images; only for imagenet
   int val_resize = 256;
   int quality = 95;
   int threads = 0;   // number of threads that encode images; 0: one thread
-  int attempts = 5;  // number of tries for a download
+  int attempts = 5;  // number of tries to download a file
   std::chrono::milliseconds first_pause{1000};
   const std::atomic<bool>* stop = nullptr;
 };

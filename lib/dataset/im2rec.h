@@ -16,12 +16,13 @@
 namespace dtrain::dataset {
 
 struct Im2recOptions {
-  bool list = false;       // only create the lists
-  bool recursive = false;  // one label per directory below ROOT; otherwise only the images in ROOT itself, with label 0
-  bool shuffle = true;     // shuffle the list, into the same order as im2rec.py
+  bool list = false;  // whether to create only the lists
+  // True: one label per directory below ROOT; false: only the images in ROOT itself, with label 0.
+  bool recursive = false;
+  bool shuffle = true;  // whether to shuffle the list, into the same order as im2rec.py
   std::vector<std::string> extensions = {".jpeg", ".jpg", ".png"};
   ListDivision division;
-  int label_width = 0;  // labels on each line of a list; 0: all fields between the first and the last TAB
+  int label_width = 0;  // number of labels on each line of a list; 0: all fields between the first and the last TAB
   // Divide each list into this number of parts and pack only one of them, for example on each of several hosts.
   int nsplit = 1;
   int part = 0;  // number of the part to pack; its file is OUT.partNNN

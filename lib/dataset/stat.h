@@ -17,7 +17,7 @@ struct Flags;
 namespace dtrain::dataset {
 
 struct DataStatOptions {
-  bool decodes = false;  // decode every image, to also find damage behind the headers
+  bool decodes = false;  // whether to decode every image, to also find damage behind the headers
   int threads = 1;
 };
 
@@ -45,7 +45,7 @@ struct DataStat {
   std::map<int, int64_t> orientations;  // maps values of EXIF's orientation tag other than 1 to the number of images
   static constexpr size_t kBrokenShown = 100;
 
-  [[nodiscard]] std::string text() const;  // for people, on several lines
+  [[nodiscard]] std::string text() const;  // the statistics as text for people, on several lines
   [[nodiscard]] std::string json() const;
 };
 

@@ -14,7 +14,7 @@ namespace dtrain::dataset {
 namespace {
 
 constexpr int64_t kOrientationsMax = 10;
-constexpr int64_t kTints = 7;  // the nonempty subsets of {blue, green, red}
+constexpr int64_t kTints = 7;  // number of tints: the nonempty subsets of {blue, green, red}
 
 // The constants below were chosen so that LeNet, trained with --batch-size 64 --lr 0.01 --scale 0.0078125, reaches an
 // accuracy of 0.20 to 0.29 after one epoch and 0.98 to 0.99 after five (four seeds); logistic regression reaches 0.21

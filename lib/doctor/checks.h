@@ -21,7 +21,7 @@ struct HostReport {
   bool is_launcher = false;
   bool is_here = false;              // this is the launcher's host, perhaps under another name such as "localhost"
   int64_t workers = 0, servers = 0;  // processes of the job on this host
-  int64_t gpus = 0;                  // number of GPUs that these workers use
+  int64_t gpus = 0;                  // number of GPUs that the workers on this host use
   bool has_first_worker = false;     // this host runs worker 0, which writes the checkpoints
   std::optional<Facts> facts = {};   // nullopt: the host could not be examined
   std::string error = {};            // why the host could not be examined
@@ -40,10 +40,10 @@ struct PairSpeed {
 struct Asked {
   // The command that starts processes on the hosts: "ssh", "mpirun", "srun"; empty: only this host is examined.
   std::string starter;
-  bool job = false;  // the command line has flags of a job
+  bool job = false;  // whether the command line has flags of a job
   bool perf = false;
-  bool resumes = false;       // the job continues from a run directory
-  bool names_matter = false;  // the hosts themselves must resolve the hosts' names, because of the starter
+  bool resumes = false;       // whether the job continues from a run directory
+  bool names_matter = false;  // whether the hosts must resolve each other's names, as some starters require
   int64_t workers = 1, servers = 0;
   int64_t launcher_open_files = 0;  // number of file descriptors that the launcher needs
   int64_t checkpoints = 0;          // the largest number of checkpoints on disk at one time
@@ -62,7 +62,7 @@ struct Row {
   std::vector<std::string> hosts = {};  // the hosts to which the row applies; empty: the job as a whole
   std::string found;
   std::string remedy = {};  // what the user can do; empty unless the verdict is kWarn or kFail
-  bool about_all = false;   // the row applies to all hosts that the check examined
+  bool about_all = false;   // whether the row applies to all hosts that the check examined
 };
 
 // Returns all rows, in the order of the checks. A check gives one row if all hosts pass; otherwise it gives one row for

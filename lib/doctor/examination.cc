@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 using launch::Command;
 using proc::Finished;
 
-constexpr auto kFactsTime = std::chrono::seconds(30);  // time for names, data and memory, after the agents' greeting
+// Time limit for a host to gather its facts (names, data, memory) after the agents' greeting.
+constexpr auto kFactsTime = std::chrono::seconds(30);
 constexpr auto kMeasuringTime = std::chrono::seconds(30);
 constexpr auto kContactsTime = std::chrono::seconds(25);
 constexpr auto kPathTime = std::chrono::seconds(30);
@@ -49,7 +50,7 @@ std::string why_nothing(const launch::HostRuns& runs, size_t host_number, size_t
   const std::string words = run.errors.empty() ? "" : fmt::format(": {}", fmt::join(run.errors, "; "));
   if (!runs.ended(number)) return fmt::format("the examination did not end in time{}", words);
   if (WIFSIGNALED(run.status)) {
-    // The code that a shell would report.
+    // The code in this text is the one that a shell would report.
     return fmt::format("dtrain on this host ended with code {}{}", 128 + WTERMSIG(run.status), words);
   }
   return fmt::format("dtrain on this host ended with code {}{}", WEXITSTATUS(run.status), words);

@@ -17,7 +17,7 @@ Result<Value> parse(std::string_view line, const char* what) {
     return fail(Code::kData, "dtrain doctor cannot parse this line as {}: {}", what, line.substr(0, 200));
   try {
     return json.get<Value>();
-  } catch (const nlohmann::json::exception& error) {  // how the library reports a value of another type
+  } catch (const nlohmann::json::exception& error) {  // thrown if a value has another type than the member
     return fail(Code::kData, "dtrain doctor cannot parse this line as {}: {}", what, error.what());
   }
 }

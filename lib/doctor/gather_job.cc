@@ -30,8 +30,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kWholeMax = int64_t{64} << 20;  // only a part of a larger file is read
-constexpr int64_t kSample = int64_t{1} << 20;     // bytes read at the beginning, and at the end, of such a file
+constexpr int64_t kWholeMax = int64_t{64} << 20;  // the largest file that is read as a whole
+// Number of bytes read at the beginning, and at the end, of a larger file.
+constexpr int64_t kSample = int64_t{1} << 20;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -139,7 +140,7 @@ Result<MemoryNeeds> memory_needs(const job::Flags& flags) {
   DT_TRY(const role::Network network, role::build_network(flags.job));
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(role::optimizer_spec(flags.job)));
   const role::MemoryNeed need = role::memory_need(network);
-  const double weights = need.weights / 2;  // the other half is for the gradients
+  const double weights = need.weights / 2;  // need.weights covers the weights and, with the same size, the gradients
   const auto copies = static_cast<double>(slots.size());
   const auto servers = static_cast<double>(flags.job.num_servers);
   MemoryNeeds needs;
@@ -149,7 +150,7 @@ Result<MemoryNeeds> memory_needs(const job::Flags& flags) {
     const auto devices = static_cast<double>(role::device_count(flags));
     needs.worker = need.weights * devices + need.activations * static_cast<double>(flags.job.batch_size);
   } else {
-    needs.worker = need.weights;  // copies of the weights and the gradients in host memory
+    needs.worker = need.weights;  // the host's memory has copies of the weights and the gradients
   }
   if (servers == 0) needs.worker += weights * copies;
   return needs;

@@ -21,7 +21,7 @@ struct HostSide {
   std::string key;
   std::string launcher;  // the launcher's address; used if the host cannot read the job's flags
   std::string names;     // names to resolve, separated by commas
-  bool perf = false;     // measure the disk and the decoders
+  bool perf = false;     // whether to measure the disk and the decoders
 };
 
 // Prints the facts of this host, then serves the other hosts until the process is ended. `flags`: the flags of a

@@ -13,8 +13,9 @@ namespace {
 
 constexpr size_t kVerdictWidth = 7;
 constexpr size_t kHostsWidthMax = 28;
-constexpr size_t kTextWidthMin = 30;  // if the window leaves less than this, the lines are longer than the window
-constexpr size_t kMatrixHosts = 16;   // a matrix of more hosts does not fit into a window
+// Minimum width of the texts; if the window leaves less, the lines are longer than the window.
+constexpr size_t kTextWidthMin = 30;
+constexpr size_t kMatrixHosts = 16;  // maximum number of hosts in a matrix; more do not fit into a window
 constexpr size_t kSlowestShown = 10;
 
 // Breaks a text into lines of at most `width` columns, at blanks.

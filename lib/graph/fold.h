@@ -20,7 +20,8 @@ struct Fold {
 };
 
 struct FoldedGraph {
-  // Only for inference. A layer whose batch normalization was folded into it keeps its name and has a bias.
+  // The graph after folding, which is only for inference. A layer whose batch normalization was folded into it keeps
+  // its name and has a bias.
   Graph graph;
   std::vector<Fold> folds;
 };

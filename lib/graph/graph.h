@@ -31,7 +31,7 @@ namespace dtrain::graph {
 // The names of an operator, in messages and in symbol files.
 struct OpNames {
   std::string_view own;
-  std::string_view in_files = own;  // MXNet's name
+  std::string_view in_files = own;  // the name in symbol files, which is MXNet's
 };
 
 // An input of the network: the part of a batch that belongs to one variable of the role kInput. It has the name of that
@@ -196,7 +196,8 @@ struct Variable {
   std::string name;  // unique among the variables of its graph
   Role role = Role::kLearned;
   ParameterKind kind = ParameterKind::kOther;
-  ParameterRule rule = {};  // the network's exceptions to the job's rules
+  // How the network changes the job's learning rate, weight decay and initial values for this variable.
+  ParameterRule rule = {};
   // Set by the job and not written into symbol files: a learning rate that replaces the one in `rule`. 0: the values
   // are frozen.
   std::optional<double> job_rate = {};

@@ -23,15 +23,16 @@ class Attributes {
   [[nodiscard]] Iterator end() const { return sorted_.end(); }
   [[nodiscard]] bool empty() const { return sorted_.empty(); }
   [[nodiscard]] size_t size() const { return sorted_.size(); }
-  [[nodiscard]] Iterator find(std::string_view key) const;  // end() if the key does not exist
+  [[nodiscard]] Iterator find(std::string_view key) const;  // returns end() if the key does not exist
   [[nodiscard]] bool contains(std::string_view key) const { return find(key) != end(); }
   bool operator==(const Attributes&) const = default;
 
-  std::string& operator[](std::string key);             // adds an empty text if the key does not exist
-  void try_emplace(std::string key, std::string text);  // does nothing if the key exists
+  // Returns the text of the key; adds an empty text if the key does not exist.
+  std::string& operator[](std::string key);
+  void try_emplace(std::string key, std::string text);  // adds an attribute; does nothing if the key exists
   void insert(Attribute attribute) { try_emplace(std::move(attribute.first), std::move(attribute.second)); }
-  // Calls `should_go` for all attributes in order, and removes those for which it returns true. It may move the text of
-  // these away.
+  // Calls `should_go` for all attributes in order, and removes those for which it returns true. `should_go` may move
+  // the text of such an attribute away.
   template <class Function>
   void remove_if(Function should_go) {
     auto kept = sorted_.begin();

@@ -37,7 +37,8 @@ bool BaselineJpeg::handles(const BaselineHeader& header) {
 
 // Chooses the MCUs, and prepares the tables and the memory for them.
 bool BaselineJpeg::prepare(const BaselineHeader& header, const Window& wanted) {
-  const bool is_gray = header.components.size() == 1;  // if so, an MCU is one block, whatever the sampling factors are
+  // In a gray image, an MCU is one block, whatever the sampling factors are.
+  const bool is_gray = header.components.size() == 1;
   h_ = is_gray ? 1 : header.components[0].h;
   v_ = is_gray ? 1 : header.components[0].v;
   // Color samples just outside of the part are needed to interpolate the colors in it.

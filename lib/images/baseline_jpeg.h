@@ -56,7 +56,7 @@ class BaselineJpeg {
   std::vector<int16_t> sums_;
   // The image that is being read.
   const BaselineHeader* header_ = nullptr;
-  int h_ = 1, v_ = 1;  // samples of Y for each sample of Cb
+  int h_ = 1, v_ = 1;  // number of samples of Y for each sample of Cb, horizontally and vertically
   int mcus_per_row_ = 0;
   Range columns_, rows_;  // the MCUs that are transformed to samples
   size_t used_ = 0;       // number of components that are transformed: 1 for gray

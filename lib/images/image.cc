@@ -71,7 +71,7 @@ Result<Window> ImageDecoder::read(const Window& wanted, Image& out) {
   return orientation.turned_part(part, state_->size);
 }
 
-// Reads a part of the stored image. `wanted` is in its coordinates, before it is turned.
+// Reads a part of the stored image, before it is turned. `wanted` is in the coordinates of the stored image.
 Result<Window> ImageDecoder::read_stored(const Window& wanted, Image& out) {
   const Bytes file = state_->file;
   const int channels = state_->channels;

@@ -29,7 +29,7 @@ std::string frame_name(uint8_t marker) {
     case 0xc0:
     case 0xc1: return "JPEG";
     case 0xc2: return "progressive JPEG";
-    default: return "JPEG of a rare kind";  // arithmetic coding, lossless, hierarchical
+    default: return "JPEG of a rare kind";  // files with arithmetic coding, lossless files and hierarchical files
   }
 }
 

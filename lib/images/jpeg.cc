@@ -88,7 +88,7 @@ Bgr bgr_of(const uint8_t* cmyk) {
   return {with_black(cmyk[2]), with_black(cmyk[1]), with_black(cmyk[0])};
 }
 
-// Computes the same as OpenCV's icvCvt_CMYK2Gray_8u_C4C1R, with weights of 14 bits.
+// The gray value of a pixel. Computes the same as OpenCV's icvCvt_CMYK2Gray_8u_C4C1R, with weights of 14 bits.
 uint8_t gray_of(const Bgr& pixel) {
   constexpr int kBits = 14, kRed = 4899, kGreen = 9617, kBlue = (1 << kBits) - kRed - kGreen;
   return static_cast<uint8_t>((pixel.blue * kBlue + pixel.green * kGreen + pixel.red * kRed + (1 << (kBits - 1))) >>

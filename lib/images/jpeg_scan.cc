@@ -153,7 +153,7 @@ bool JpegScan::skip_restarts(int count) {
     if (at + 2 > rest_.size()) return false;
     const int after = rest_[at + 1];
     rest_ = rest_.subspan(at + 2);
-    if (after == 0) continue;  // part of the data, not a marker
+    if (after == 0) continue;  // after 0xff, a 0 marks the byte 0xff as data, not as a marker
     if (after != kRestart + restarts_++ % 8) return false;
   }
   return true;
@@ -221,7 +221,7 @@ int end_block(BitReader& bits, const HuffmanTable::Entry& entry, int end, int16_
   end += entry.skip;
   if (end > 64) return 0;
   block[kZigzag[static_cast<size_t>(end) - 1]] = entry.value;
-  if (end == 64) return end;  // then a second coefficient would belong to the next block
+  if (end == 64) return end;  // the block is full, so a second coefficient of the entry would belong to the next block
   bits.drop(entry.bits - entry.bits_1);
   if (entry.skip_2 == kEndOfBlock) return end;
   end += entry.skip_2;

@@ -27,9 +27,11 @@ class HuffmanTable {
   // length_and_symbol().
   struct Entry {
     int16_t value, value_2;  // values of the coefficients; equal if there is only one
-    uint8_t skip, skip_2;    // distance of each from the coefficient before it; kEndOfBlock: instead, the block ends
-    uint8_t bits_1;          // length of the first code and its value
-    uint8_t bits;            // length of all codes and values
+    // Distance of each coefficient from the one before it; kEndOfBlock: there is no coefficient, because the block
+    // ends.
+    uint8_t skip, skip_2;
+    uint8_t bits_1;  // length of the first code and its value
+    uint8_t bits;    // length of all codes and values
   };
   static constexpr int kEndOfBlock = 128;
 
@@ -58,7 +60,7 @@ class HuffmanTable {
 // The blocks of one component in a few MCUs of a row.
 struct JpegBlocks {
   static constexpr size_t kSize = 64;
-  int per_row = 0;                   // number of blocks
+  int per_row = 0;                   // number of blocks in a row
   std::vector<int16_t> values = {};  // [rows of blocks][per_row][kSize], each block row by row
   std::vector<uint8_t> ends = {};    // one per block: the values from this position on, in zigzag order, are 0
   void resize(int blocks_per_row, int rows) {
@@ -72,7 +74,7 @@ struct JpegBlocks {
 class JpegScan {
  public:
   struct Component {
-    int h = 1, v = 1;  // blocks per MCU
+    int h = 1, v = 1;  // number of blocks in an MCU, horizontally and vertically
     const HuffmanTable* dc = nullptr;
     const HuffmanTable* ac = nullptr;
     JpegBlocks* blocks = nullptr;

@@ -149,7 +149,7 @@ Result<std::vector<uint8_t>> PngWriter::write(const uint8_t* pixels, const PngLa
   for (size_t y = 0; y < rows_.size(); y++) rows_[y] = const_cast<png_bytep>(pixels) + y * layout.row_bytes();
   if (setjmp(png_jmpbuf(png_)) != 0) return fail(Code::kData, "PNG: {}", message_.text);
   png_set_compression_level(png_, level);
-  png_set_compression_strategy(png_, 0);  // zlib's default, as in OpenCV if a level is given
+  png_set_compression_strategy(png_, 0);  // 0 is zlib's default strategy, which OpenCV uses if a level is given
   const int type = layout.channels == 1   ? PNG_COLOR_TYPE_GRAY
                    : layout.channels == 3 ? PNG_COLOR_TYPE_RGB
                                           : PNG_COLOR_TYPE_RGB_ALPHA;

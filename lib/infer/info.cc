@@ -152,7 +152,8 @@ Result<NetworkInfo> network_info(const InfoOptions& options, const Log& log) {
                    .parameters = network.shapes.parameter_elements(),
                    .statistics = network.shapes.statistic_elements()};
   const std::vector<int64_t> products = graph::multiply_accumulates_by_node(network.graph, network.shapes);
-  std::vector<int64_t> parameters(network.graph.nodes().size(), 0);  // indexed by the first node that uses them
+  // Number of learned elements, counted at the first node that uses them; indexed by node.
+  std::vector<int64_t> parameters(network.graph.nodes().size(), 0);
   for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
     parameters[parameter.uses.front().node] += element_count(parameter.shape);
   }

@@ -19,8 +19,8 @@ struct InfoOptions {
 
   // A network's name, a symbol file, a run directory, a prefix, or a .params, .states, .onnx or .safetensors file.
   std::string subject;
-  // The checkpoint; and the network flags and --batch-size. Flags that are not set are taken from the run, or, for a
-  // network without a run, from the data set that it was designed for.
+  // The model or network: the checkpoint, the network flags and --batch-size. Flags that are not set are taken from the
+  // run, or, for a network without a run, from the data set that it was designed for.
   ModelChoice model;
 };
 

@@ -22,13 +22,14 @@ struct ScoreOptions {
 struct Score {
   std::string params;  // path of the file with the weights
   int64_t images = 0, bad_records = 0;
-  // accuracy, top_k_accuracy_5 and cross-entropy. If the network has several results: first the means over all results,
-  // then the values of each result.
+  // The values of accuracy, top_k_accuracy_5 and cross-entropy. If the network has several results: first the means
+  // over all results, then the values of each result.
   std::vector<train::MetricValue> metrics;
-  double images_per_s = 0;                    // includes the time for reading and decoding the images
-  std::string data = {};                      // names of the files, for messages
-  std::string result = {};                    // the result to which `counts` applies, if the network has several
-  telemetry::ClassCounts counts = {};         // for the network's first result
+  double images_per_s = 0;  // rate over the time that includes reading and decoding the images
+  std::string data = {};    // names of the data files, for messages
+  std::string result = {};  // the result to which `counts` applies, if the network has several
+  // How often each class was predicted for each class, by the network's first result.
+  telemetry::ClassCounts counts = {};
   std::vector<std::string> class_names = {};  // indexed by label; empty: unknown
 
   [[nodiscard]] std::string json() const;  // the result as JSON, on one line

@@ -16,7 +16,8 @@ using telemetry::kClassesShown;
 using telemetry::kConfusionsShown;
 
 constexpr size_t kColumnsMax = 80;
-constexpr size_t kNameColumnsMax = 20;  // so that a line has room for two names, "classified as" and two numbers
+// The longest shown name of a class, so that a line has room for two names, "classified as" and two numbers.
+constexpr size_t kNameColumnsMax = 20;
 
 // The text, truncated to at most `columns_max` columns.
 std::string cut(std::string_view text, size_t columns_max) {

@@ -28,11 +28,11 @@ struct ModelChoice {
 
   std::string flag = "--model";  // the flag that gives the model, for messages
   std::string model;             // a run directory, a prefix, or a .params file
-  std::optional<int64_t> epoch;  // nullopt: the latest checkpoint
+  std::optional<int64_t> epoch;  // epoch of the checkpoint; nullopt: the latest checkpoint
   // The network, the shape of its images, how pixels are converted to floats, and the number of threads. Network and
   // augmentation flags that are not set (empty or 0) are taken from the run that trained the model.
   job::Flags flags;
-  std::optional<job::Resize> val_resize;  // nullopt: the value of the model
+  std::optional<job::Resize> val_resize;  // how validation images are resized; nullopt: as in the model's run
   // Whether images are read. If true, a model that was trained with a mean image needs --mean-img, and the log says how
   // pixels are converted to floats.
   bool reads_images = true;
@@ -44,7 +44,7 @@ struct TrainedModel {
   std::string data_dir = {};  // directory of the run's training data; empty if the model's files do not contain it
   // True if it is known how pixels are converted to floats: from the run that trained the model, the data or the flags.
   bool knows_pixels = true;
-  bool has_mean_image = false;  // the run subtracted a mean image instead of a mean value for each channel
+  bool has_mean_image = false;  // whether the run subtracted a mean image instead of a mean value for each channel
   // True if it is unknown how images of another size are resized to the network's input; image files and the images in
   // class directories are then resized to fit.
   bool fits_images = false;
@@ -58,8 +58,9 @@ Result<TrainedModel> find_model(const ModelChoice& choice, const Log& log);
 
 // The path of synset.txt next to the model, which lists the names of its classes by label. The file may not exist.
 std::string class_names_beside(const TrainedModel& model);
-// The names of the classes, indexed by label: from that file, or, if it does not exist, from synset.txt in the
-// directory of the training data. Empty: unknown. A warning is logged if a file does not fit the model.
+// The names of the classes, indexed by label: from synset.txt next to the model, or, if that file does not exist, from
+// synset.txt in the directory of the training data. Empty: unknown. A warning is logged if a file does not fit the
+// model.
 Result<std::vector<std::string>> known_class_names(const TrainedModel& model, int64_t classes, const Log& log);
 
 // A network with its learned arrays and statistics.

@@ -17,7 +17,8 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr size_t kOutboxMax = 4 << 20;  // if more bytes wait, processes block when they print, as with a slow terminal
+// Maximum number of waiting bytes; beyond it, processes block when they print, as with a slow terminal.
+constexpr size_t kOutboxMax = 4 << 20;
 
 class Agent {
  public:

@@ -21,8 +21,10 @@ namespace {
 
 constexpr auto kHelloTime = std::chrono::seconds(10);
 constexpr size_t kHelloMax = 16 << 10;
-constexpr uint64_t kRefusalsShown = 20;  // show this number of refusals; afterwards at most one per second
-constexpr size_t kLinesKept = 20;        // the first lines usually name the cause
+// Number of refusals that are shown; afterwards at most one per second is shown.
+constexpr uint64_t kRefusalsShown = 20;
+// Number of the command's first lines that are kept, because they usually name the cause of a failure.
+constexpr size_t kLinesKept = 20;
 constexpr auto kEndOfJobTime = std::chrono::seconds(14);  // the time that a cluster may need to end a job
 constexpr unsigned kUnacknowledgedMs = 15'000;
 

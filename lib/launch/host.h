@@ -42,7 +42,7 @@ class Host {
   Host& operator=(const Host&) = delete;
   virtual ~Host() = default;  // ends all processes that still run
 
-  [[nodiscard]] virtual std::string_view name() const = 0;  // for messages
+  [[nodiscard]] virtual std::string_view name() const = 0;  // the host's name, for messages
 
   // Code::kStartup if it is known immediately that the command cannot be executed; if that becomes known later, a
   // HostLost event follows.
@@ -51,8 +51,8 @@ class Host {
   virtual void kill() = 0;              // sends SIGKILL to all processes of this host
   // Sets the time between TERM and KILL for this host's processes in case the launcher or the host's agent dies.
   virtual void set_stop_time(std::chrono::milliseconds time) = 0;
-  // Afterwards only the destructor may be called. Closing several hosts before destroying them lets them end at the
-  // same time.
+  // Closes the host. Afterwards only the destructor may be called. Closing several hosts before destroying them lets
+  // them end at the same time.
   virtual void close() = 0;
 
   // Appends the descriptors to poll. take() must be called when one of them is ready, at wakes_at(), after any call of

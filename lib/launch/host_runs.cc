@@ -72,7 +72,8 @@ void HostRuns::take_events() {
                               runs_.at(end.process).ended = true;
                               runs_[end.process].result.status = end.status;
                             },
-                            [](const HostMessage&) {},  // not needed, because the error of a lost host quotes them
+                            // A host's own messages are not needed here, because the error of a lost host quotes them.
+                            [](const HostMessage&) {},
                             [&](const HostLost& lost) {
                               lost_[host_number] = lost.error;
                               for (Run& run : runs_) run.ended = run.ended || run.host_number == host_number;

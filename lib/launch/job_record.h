@@ -50,7 +50,7 @@ class JobRecord {
   // If the record cannot be written now, `dtrain kill` does not know the new time, but the job is not affected.
   void set_stop_time(std::chrono::milliseconds time);
 
-  [[nodiscard]] std::string file() const;  // empty if nothing is recorded
+  [[nodiscard]] std::string file() const;  // the path of the record; empty if nothing is recorded
   [[nodiscard]] const std::string& directory() const { return directory_; }
 
  private:

@@ -11,7 +11,7 @@
 namespace dtrain::launch {
 
 struct LocalHostOptions {
-  std::string job;          // used as a file name; empty: processes are not recorded
+  std::string job;          // name of the job, used as a file name; empty: processes are not recorded
   std::string record_root;  // directory of the records of jobs, for JobRecord (job_record.h)
   // Time between TERM and KILL after the launcher has died; set_stop_time() changes it.
   std::chrono::milliseconds kill_after;

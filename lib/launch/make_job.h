@@ -34,8 +34,8 @@ struct JobSetting {
   const job::Flags& flags;                   // the flags that `arguments` give
   std::string host;                          // this host's name, for prefixes
   std::optional<job::HostAssignment> hosts;  // from the host file: the host (or only its name) and GPUs of each process
-  std::string run_dir;                       // exists, or will be created by the processes
-  std::string token;                         // empty: a random one is made
+  std::string run_dir;                       // the run directory, which exists or will be created by the processes
+  std::string token;                         // the job's token; empty: a random one is made
   std::string record_root;                   // directory of the records of jobs, for JobRecord (job_record.h)
   Variables variables = {};
   bool is_for_people = false;  // the kind of output that this launcher shows (job/process/people.h)

@@ -32,7 +32,7 @@ const char* class_of(int code) {
   }
 }
 
-// A smaller value is closer to the cause. See root_cause.
+// How close a failure is to the cause of the job's end, for root_cause; a smaller value is closer.
 enum Distance { kOwnCause, kPassesOn, kKilled, kLostPeer, kKilledByLauncher, kStopped, kLostPeerWhileStopping };
 
 Distance distance(const Ended& ended) {

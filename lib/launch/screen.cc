@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kLineWord = "line";
 constexpr const char* kLiveWord = "live";
 constexpr const char* kFinishWord = "finish";
-constexpr const char* kNoShare = "-";  // replaces Live::done if it is not set
+constexpr const char* kNoShare = "-";  // sent in place of Live::done if that is not set
 
 std::string message_of(const Live& live) {
   std::vector<std::string> words = {kLiveWord, live.text, live.done ? fmt::format("{:.4f}", *live.done) : kNoShare};

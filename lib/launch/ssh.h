@@ -21,7 +21,7 @@ struct OtherHost {
   std::optional<HostCopy> copy = {};    // the files to copy to the host first
 };
 
-// "ssh ...", without the host. In rsync's form, the host's address follows.
+// The words "ssh ..." with dtrain's options, without the host. rsync takes them in this form, and appends the host.
 std::vector<std::string> ssh_with_options(const job::SshAddress& address);
 // "ssh ... HOST COMMAND". The user's shell on the host runs COMMAND.
 std::vector<std::string> ssh_command(const job::SshAddress& address, const std::string& command);

@@ -32,7 +32,7 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr size_t kFindingsMax = 1000;  // a scheduler reports only a few
+constexpr size_t kFindingsMax = 1000;  // maximum number of findings that are kept; a scheduler reports only a few
 
 struct Member {
   Command command;
@@ -98,8 +98,8 @@ class Supervisor {
   proc::SignalQueue& signals_;
   // The hosts in the order of make_hosts(), so that the index is Command::host_number.
   std::vector<std::unique_ptr<Host>> hosts_;
-  std::vector<bool> ready_;  // indexed by host: there may be events to take
-  bool all_ready_ = true;    // there may be events on all hosts
+  std::vector<bool> ready_;  // indexed by host: whether there may be events to take
+  bool all_ready_ = true;    // whether there may be events on all hosts
   // The scheduler first. A deque, because references to members must remain valid while others are added.
   std::deque<Member> members_;
   // The indexes of the members on each host; indexed by Command::host_number.
@@ -117,7 +117,7 @@ class Supervisor {
   StepTimes step_times_;
   bool has_lost_lines_ = false;
   bool killed_by_user_ = false;
-  Limits::Duration told_time_to_stop_ = job_.limits.stop;  // the value that was last sent to the hosts
+  Limits::Duration told_time_to_stop_ = job_.limits.stop;  // the time to stop that was last sent to the hosts
   std::optional<Clock::time_point> reminder_;
 };
 
@@ -144,7 +144,7 @@ Result<JobEnd> Supervisor::run() {
   all_ready_ = true;
   take_events();
   for (Member& member : members_) {
-    // Report the status that it will have if it ever ends.
+    // The member is reported with the status that it will have if it ever ends.
     if (member.running) on_end(member, ended_by(member, SIGKILL));
   }
   for (const auto& host : hosts_) host->close();
@@ -276,7 +276,7 @@ bool Supervisor::on_scheduler_line(const std::string& line) {
 
 void Supervisor::on_signal(int signal) {
   switch (signal) {
-    case SIGCHLD: return;  // take_events() follows in any case
+    case SIGCHLD: return;  // nothing to do here, because take_events() follows in any case
     case SIGUSR2:
       for (const auto& host : hosts_) host->signal(SIGUSR2);
       return;

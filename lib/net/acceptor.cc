@@ -25,7 +25,8 @@ constexpr std::chrono::milliseconds kPause{100};
 constexpr std::chrono::minutes kWarnAgain{1};
 
 bool is_gone(int error) {
-  // The peer has disconnected, so the next connection can be accepted.
+  // After one of these errors, the next connection can be accepted: only the peer of this one has disconnected, or a
+  // signal has interrupted the call.
   return error == ECONNABORTED || error == EINTR || error == EPROTO;
 }
 

@@ -18,7 +18,7 @@ const char* to_text(Cause cause);  // "data", "compute", "network", "server"
 
 struct Slow {
   std::string who;        // "worker 3"
-  std::string host = {};  // empty: not known
+  std::string host = {};  // the process's host; empty: not known
   Cause cause = Cause::kData;
   // The numbers in the sentence, with their names in summary.json (docs/formats.md, "Run directory").
   std::vector<std::pair<const char*, double>> figures = {};

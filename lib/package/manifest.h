@@ -12,9 +12,9 @@
 namespace dtrain::package {
 
 struct Manifest {
-  std::string name;  // "dtrain-0.9.0-x86_64"
+  std::string name;  // name of the package: "dtrain-0.9.0-x86_64"
   std::string build_id;
-  std::string glibc;  // "2.34"
+  std::string glibc;  // the oldest version of glibc with which the package works: "2.34"
   std::vector<std::string> gpu_libraries;
   std::map<std::string, std::string> checksums;  // for each file name, 64 hexadecimal digits
 };

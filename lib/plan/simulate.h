@@ -33,8 +33,9 @@ struct SimulateOptions {
   double leave_percent = 0;
   std::string join = {};  // workers that join later: "STEP:COUNT,..."
   uint64_t seed = 1;
-  int64_t staleness = 0;                 // for SSP: how many steps a worker may be ahead
-  std::string groups_file = {};          // for GSP; empty: the workers with the same speed form a group
+  int64_t staleness = 0;  // for SSP: how many steps a worker may be ahead
+  // Path of the groups file, for GSP; empty: the workers with the same speed form a group.
+  std::string groups_file = {};
   std::vector<sync::Group> groups = {};  // for GSP: the group of each worker; replaces groups_file if not empty
   int64_t backup = 0;  // if not 0: simulate BSP both without backup workers and with this number of them
   // The goal of the learning model (learning_model.h); 0: it is not used.

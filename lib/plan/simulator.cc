@@ -17,21 +17,22 @@ using Incident = Observer::Incident;
 
 struct SimWorker {
   enum class State : uint8_t { kAway, kWaiting, kComputing, kStopped, kDone } state = State::kAway;
-  bool is_live = true;   // whether the servers consider it live
-  bool is_busy = false;  // whether the end of the epoch must wait for it
+  bool is_live = true;   // whether the servers consider the worker live
+  bool is_busy = false;  // whether the end of the epoch must wait for the worker
   uint32_t incarnation = 0;
   Request request = {};     // the request of the exchange in progress
   uint32_t unanswered = 0;  // number of servers that have not answered yet
-  sync::Step next = 0;      // the step that it may begin: the smallest step of the servers' answers
-  uint64_t applied = 0;     // gradients applied to its weights: the smallest number of the servers' answers
-  Time since = 0;           // when it entered its current state
-  Time parked = 0;          // the longest time for which a server has parked its request in this exchange
+  sync::Step next = 0;      // the step that the worker may begin: the smallest step of the servers' answers
+  // Number of gradients applied to the worker's weights: the smallest number of the servers' answers.
+  uint64_t applied = 0;
+  Time since = 0;   // when the worker entered its current state
+  Time parked = 0;  // the longest time for which a server has parked the worker's request in this exchange
   Time resend_after = 0;
-  // The step in which it crashes; if it never begins this step, the next step that it begins.
+  // The step in which the worker crashes. If it never begins this step, it crashes in the next step that it begins.
   std::optional<sync::Step> crash_at = {};
-  Time crash_after = 0;  // time from the beginning of that step to the crash
+  Time crash_after = 0;  // time from the beginning of the step crash_at to the crash
   bool returns = false;
-  sync::Step join_at = 0;  // the step at which it joins, or later if the servers are already past this step
+  sync::Step join_at = 0;  // the step at which the worker joins, or later if the servers are already past this step
 };
 
 class Simulation {
@@ -53,7 +54,7 @@ class Simulation {
   [[nodiscard]] VirtualNetwork::Host host_of_server(uint32_t server) const { return workers_.size() + server; }
   uint8_t& is_answered(sync::Worker w, uint32_t server) { return is_answered_[size_t{w} * setting_.servers + server]; }
 
-  // Workers.
+  // What a worker does.
   void ask(sync::Worker w, Request::Kind kind, sync::Step wanted);
   void send_request(sync::Worker w, uint32_t server);
   void resend(const Action& action);
@@ -64,7 +65,7 @@ class Simulation {
   void stop(sync::Worker w);
   void enter(State state, SimWorker& worker);
 
-  // The job: which workers take part.
+  // The job as a whole: its epochs, and which workers take part.
   void set_busy(sync::Worker w, bool is_busy);
   void end_epoch();
   void crash(sync::Worker w);
@@ -211,7 +212,7 @@ void Simulation::act(const Action& action) {
   }
 }
 
-// Workers.
+// The following functions are what a worker does.
 
 void Simulation::enter(State state, SimWorker& worker) {
   worker.state = state;
@@ -324,7 +325,7 @@ void Simulation::stop(sync::Worker w) {
   set_busy(w, false);
 }
 
-// The job.
+// The following functions handle the job as a whole: its epochs, and which workers take part.
 
 void Simulation::set_busy(sync::Worker w, bool is_busy) {
   if (workers_[w].is_busy == is_busy) return;
@@ -404,7 +405,7 @@ void Simulation::join(const Action& action) {
   ask(w, Request::Kind::kPull, step);
 }
 
-// Messages to and from the servers.
+// The following functions handle messages to and from the servers.
 
 void Simulation::on_request(const Action& action) {
   const sync::Worker w = action.worker;

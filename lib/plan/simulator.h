@@ -19,7 +19,8 @@ namespace dtrain::plan {
 
 struct Setting {
   sync::Policy policy = {};
-  uint32_t servers = 1;  // each one runs a sync::Machine and transfers an equal share of the bytes of every step
+  // Number of servers; each runs a sync::Machine and transfers an equal share of the bytes of every step.
+  uint32_t servers = 1;
   // Steps per epoch. If the lead between workers is bounded (BSP, SSP, GSP with a bound), each worker makes this number
   // of steps. Otherwise (ASP, GSP without a bound, BSP with backup workers), all workers together make this number
   // times the number of workers present at the start.

@@ -34,7 +34,8 @@ class LineSplitter {
 // Reads from a nonblocking descriptor, with at most `reads_max` reads, and splits the data into lines. Closes the
 // descriptor at the end of the stream, or if the connection was reset.
 void read_lines(UniqueFd& fd, LineSplitter& splitter, int reads_max, const LineSplitter::Sink& sink);
-// Limited, so that a process that prints without end does not block the others.
+// The largest number of reads in one turn. It is limited, so that a process that prints without end does not block the
+// others.
 inline constexpr int kReadsPerTurn = 16;
 
 // The first of the lines that a tool has printed, joined by "; ". Tools usually print the cause first, and advice

@@ -57,8 +57,8 @@ void close_all_but(int a, int b) {
 
 struct ChildSetup {
   pid_t launcher;
-  pid_t group;  // 0: a new group is created
-  int alive;    // -1: there is none
+  pid_t group;  // the process group that the program joins; 0: a new group is created
+  int alive;    // the descriptor that keeps the group's pipe open (ProcessGroup::alive_fd); -1: there is none
   int in, out, err, failure;
   char** arguments;
   char** environment;

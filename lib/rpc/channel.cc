@@ -45,7 +45,8 @@ constexpr int kIdleMs = 2'000;
 // data stream and perhaps an old one that it has just given up. gRPC's default is no limit.
 constexpr int kStreamsMax = 16;
 
-// Applies to both ends. Together with cubic on loopback, this raised push and pull of 4 MiB from 1.22 to 1.94 GB/s.
+// Sets the options for tensor throughput, which are the same at both ends of a connection. Together with cubic on
+// loopback, they raised push and pull of 4 MiB from 1.22 to 1.94 GB/s.
 template <class Arguments>
 void tune_for_data(Arguments&& set) {
   set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 16777215);

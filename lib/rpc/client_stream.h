@@ -41,8 +41,8 @@ class ClientStream final : public grpc::ClientBidiReactor<Out, In> {
     std::shared_ptr<ClientStream> stream(new ClientStream(tracker, std::move(context), std::move(events)));
     stream->self_ = stream;
     prepare(stream->context_.get(), stream.get());
-    // The hold lasts until the queue is released, because writes start outside of reactions. It is added here so that
-    // cancel() may be called before start().
+    // A hold keeps gRPC from ending the stream. It lasts until the queue is released, because writes start outside of
+    // reactions. It is added here so that cancel() may be called before start().
     stream->AddHold();
     return stream;
   }

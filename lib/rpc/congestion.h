@@ -9,8 +9,8 @@ namespace dtrain::rpc {
 // is made for paths with loss and delay and halves the throughput on loopback.
 void tune_loopback(int connection);
 
-// Does the same for a channel to this host. Pass the result to ChannelArguments::SetSocketMutator, which takes
-// ownership. Null if the ABI of this gRPC release is not known here.
+// Like tune_loopback, for the connections of a channel to this host. Pass the result to
+// ChannelArguments::SetSocketMutator, which takes ownership. Null if the ABI of this gRPC release is not known here.
 grpc_socket_mutator* loopback_mutator();
 
 }  // namespace dtrain::rpc

@@ -38,7 +38,7 @@ struct ControlOptions {
 // others.
 class ControlClient : public job::Coordinator {
  public:
-  // Does not connect yet. `waits` must outlive it.
+  // Does not connect yet. `waits` must outlive the client.
   static std::unique_ptr<ControlClient> create(ControlOptions options, Waits& waits, Log log);
 
   // Called at most once, by join, if a worker of the job lacks an index of its record files. At that time all processes

@@ -114,7 +114,7 @@ std::optional<Error> ControlLine::error() const {
   return error_;
 }
 
-// ---- The heartbeat thread.
+// ---- The functions that the heartbeat thread runs.
 
 void ControlLine::run() {
   name_thread("heartbeat");
@@ -205,7 +205,7 @@ proto::Heartbeat ControlLine::heartbeat() const {
   if (progress_.validated) beat.set_validated(*progress_.validated);
   if (progress_.training) set_quality(*progress_.training, *beat.mutable_training());
   if (progress_.validation) set_quality(*progress_.validation, *beat.mutable_validation());
-  beat.set_sent_us(now_us());  // read under the lock, so that a report with a later time is always newer
+  beat.set_sent_us(now_us());  // the clock is read under the lock, so that a report with a later time is always newer
   return beat;
 }
 
@@ -279,7 +279,7 @@ void ControlLine::report_failure() {
   on_failure_(*error);
 }
 
-// ---- Called by gRPC's threads.
+// ---- The functions that gRPC's threads call.
 
 void ControlLine::on_down(uint64_t id, const proto::Down& down) {
   {

@@ -160,7 +160,7 @@ class Link final : public kvstore::Pipe {
   };
   struct Lane {
     std::shared_ptr<grpc::Channel> channel;
-    std::shared_ptr<OutgoingStream> stream;  // null if there is none or it is ending
+    std::shared_ptr<OutgoingStream> stream;  // the lane's stream; null if there is none or it is ending
     uint64_t bytes = 0;                      // payload bytes sent so far
   };
 

@@ -43,7 +43,8 @@ class DataClient {
   // Closes the client. Afterwards, nothing refers to the memory of messages that do not own it.
   virtual ~DataClient() = default;
 
-  // One pipe for each server, indexed by rank. They may outlive the client; messages sent then are dropped.
+  // One pipe for each server, indexed by rank. The pipes may outlive the client; messages that are sent then are
+  // dropped.
   [[nodiscard]] virtual std::vector<std::shared_ptr<kvstore::Pipe>> pipes() const = 0;
   // Blocks until all connections are open. Code::kStartup if one is not open within `limit`; the message names it.
   // kDenied if a server refuses.

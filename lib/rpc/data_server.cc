@@ -109,7 +109,7 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     listener_.shutdown(std::chrono::system_clock::now());
     end_streams();
     listener_.server.reset();
-    // The result does not matter, because answers own their memory.
+    // The result of wait_none() does not matter, because answers own their memory.
     (void)outstanding_->wait_none(waits_, "the workers", kDataShutdown);
   }
 

@@ -96,7 +96,8 @@ std::vector<uint64_t> JobTracing::first_steps(Clock::time_point now) const {
 }
 
 bool JobTracing::is_idle(const Worker& worker, Clock::time_point now) const {
-  if (worker.step == 0 && !asked_) return false;  // with --trace, the worker may still be reading its data
+  // A trace of --trace begins with the job, so the worker may still be reading its data.
+  if (worker.step == 0 && !asked_) return false;
   const Clock::time_point since = asked_ ? std::max(*asked_, worker.when) : worker.when;
   const double usual_steps = seconds(now - since) * worker.steps_per_s;
   return now - since >= kIdleMax && (worker.steps_per_s == 0 || usual_steps >= kIdleSteps);

@@ -100,7 +100,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     return kMemoryBase + members * kMemoryOfMember;
   }
 
-  // ---- The scheduler's thread.
+  // ---- What the scheduler's thread does, and how other threads pass work to it.
 
   void post(std::function<void()> task) {
     const MutexLock lock(mutex_);
@@ -222,7 +222,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const telemetry::Span span(tracing_.timeline(), "barrier", "scheduler");
     const auto member = machine_.member(request.incarnation());
     barrier_.enter(call, request, member ? std::optional(member->rank) : std::nullopt);
-    const auto& new_groups = request.stop_set_of();  // empty: the stop sets do not change
+    const auto& new_groups = request.stop_set_of();  // if the list is empty, the stop sets do not change
     if (!new_groups.empty()) tracing_.set_groups({new_groups.begin(), new_groups.end()});
     on(to_event(request));
   }
@@ -296,7 +296,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     return it == joining_.end() ? nullptr : std::exchange(it->second.call, nullptr);
   }
 
-  // ---- The machine's effects.
+  // ---- Carrying out the machine's effects.
 
   void carry_out(const membership::Start& start) {
     joined_ = {{}, start.records_train, start.records_val};

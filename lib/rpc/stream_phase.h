@@ -13,7 +13,7 @@ class StreamPhase {
  public:
   enum class Phase : uint8_t {
     kOpen,
-    kClosing,        // a write may be in progress
+    kClosing,        // close() or cut() was called, and a write may be in progress
     kCutting,        // cut() is using the context, and a write may be in progress
     kDrainedInACut,  // cut() is using the context, and no write is in progress
     kFinished,
@@ -22,7 +22,7 @@ class StreamPhase {
     kClose,
     kDrained,  // no write is in progress; comes once, after kClose or kCut
     kCut,
-    kCutDone,  // after a kCut whose action was not kNothing
+    kCutDone,  // cut() is over; comes only after a kCut whose action was not kNothing
   };
   enum class Action : uint8_t {
     kNothing,

@@ -31,7 +31,7 @@ struct SliceName {
   bool operator<(const SliceName& other) const { return std::pair(key, part) < std::pair(other.key, other.part); }
 };
 
-// The lines of an event log, each ending in a newline.
+// These functions append lines of an event log to `out`, each ending in a newline.
 void append_begin(SliceName slice, const Policy& policy, Step begin, std::string& out);
 void append_event(SliceName slice, const Event& event, std::span<const Effect> effects, std::string& out);
 
@@ -65,7 +65,7 @@ struct Replay {
   uint64_t slices = 0;
   uint64_t events = 0;
   struct Difference {
-    uint64_t line = 0;  // counted from 1
+    uint64_t line = 0;  // number of the line, counted from 1
     std::string in_log, replayed;
   };
   std::optional<Difference> difference;  // the first difference, where the replay stops

@@ -78,7 +78,7 @@ class Partitions {
   }
 
  private:
-  // Exactly 0 for equal numbers.
+  // The sum of the squared distances of the interval's numbers from their mean (SSW); exactly 0 for equal numbers.
   [[nodiscard]] double ssw(const Interval& part) const {
     if (part.size() < 2 || x_[part.begin] == x_[part.end - 1]) return 0;
     const double sum = sums_[part.end] - sums_[part.begin];

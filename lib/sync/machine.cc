@@ -77,7 +77,8 @@ void Machine::on(const Event& event, std::vector<Effect>& out) {
 Effect Machine::preview(const Push& push) const {
   if (push.worker >= workers_.size()) return Reject{push.worker, "push of an unknown worker"};
   const WorkerState& own = workers_[push.worker];
-  // Checked first because it is not an error: the network may duplicate a push that the worker sent before it left.
+  // The worker may have left, but a push that has already been counted is not an error: the network may duplicate a
+  // push that the worker sent before it left.
   if (push.step < own.next) return Drop{push.worker, push.step};
   if (!own.live) return Reject{push.worker, "push of a worker that left"};
   const GroupState& group = groups_[own.group];
@@ -118,8 +119,8 @@ void Machine::on_refresh(const Refresh& refresh, std::vector<Effect>& out) {
   GroupState& state = groups_[group];
   if (std::max(refresh.step, own.next) > state.open)
     return out.push_back(Reject{refresh.worker, "refresh in the middle of a step"});
-  // At most once per round, because all members must get the same weights. Not for a repeated Refresh that arrives
-  // after the members have continued with a later round.
+  // A refresh takes a new snapshot at most once per round, because all members must get the same weights. A repeated
+  // Refresh that arrives after the members have continued with a later round takes none.
   if (policy_.snapshots && refresh.step == state.open && !std::exchange(state.is_refreshed, true) &&
       state.base_version < version_) {
     keep(group, out);

@@ -93,21 +93,22 @@ class Machine {
   struct WorkerState {
     Group group = 0;
     bool live = true;
-    Step next = 0;  // the first step it has not pushed; larger than the group's round once this round has its gradient
-    std::optional<Step> parked = {};  // the step that its pull waits for
+    // The first step that the worker has not pushed; larger than the group's round once the round has its gradient.
+    Step next = 0;
+    std::optional<Step> parked = {};  // the step for whose weights the worker's pull waits; nullopt: no pull waits
   };
   struct GroupState {
-    size_t begin = 0, end = 0;   // the range of its members in by_group_
-    Step round = 0;              // the step that is being summed
-    Step open = 0;               // the last step that members may begin: `round`, or less while the bound holds it back
-    uint64_t added = 0;          // gradients in the accumulator
-    uint32_t live = 0;           // members that take part
-    uint32_t present = 0;        // live members that the round does not wait for (next > round)
-    uint64_t base_version = 0;   // version_ after its last Apply or Keep; its members compute with these weights
-    bool is_refreshed = false;   // a Refresh was answered in this round
-    size_t search_from = 0;      // position in by_group_ before which no member is missing from the round
-    std::vector<Worker> early;   // live members whose first step comes after `round`, because they joined later
-    std::vector<Worker> parked;  // in order of arrival
+    size_t begin = 0, end = 0;  // the range of the group's members in by_group_
+    Step round = 0;             // the step whose gradients are being summed
+    Step open = 0;              // the last step that members may begin: `round`, or less while the bound holds it back
+    uint64_t added = 0;         // gradients in the accumulator
+    uint32_t live = 0;          // members that take part
+    uint32_t present = 0;       // live members whose gradients the round does not wait for (next > round)
+    uint64_t base_version = 0;  // version_ after the group's last Apply or Keep; its members compute with these weights
+    bool is_refreshed = false;  // whether a Refresh was answered in this round
+    size_t search_from = 0;     // position in by_group_ before which no member is missing from the round
+    std::vector<Worker> early;  // live members whose first step comes after `round`, because they joined later
+    std::vector<Worker> parked;  // workers whose pulls wait, in order of arrival
   };
   using Place = std::pair<Step, Group>;  // a group's round, and the group
 
@@ -128,9 +129,10 @@ class Machine {
 
   // Why the worker may not ask for weights; null if it may.
   [[nodiscard]] const char* objection(Worker worker) const;
-  [[nodiscard]] bool is_missing(Worker worker) const;  // whether its group's round waits for it
+  [[nodiscard]] bool is_missing(Worker worker) const;  // whether the round of the worker's group waits for the worker
   [[nodiscard]] bool within_bound(Step round) const;
-  [[nodiscard]] Worker first_missing(Group group);  // requires a round that is not complete
+  // The first member that the group's round waits for; requires a round that is not complete.
+  [[nodiscard]] Worker first_missing(Group group);
   void set_live(Worker worker, bool live);
 
   Policy policy_;

@@ -61,7 +61,7 @@ std::set<uint32_t> Machine::wanted_ranks(Role role) const {
   return ranks;
 }
 
-// ---- Liveness.
+// ---- Which processes are alive.
 
 void Machine::handle(const StreamOpened& event, Out& out) {
   Process* process = known(event.incarnation);
@@ -91,7 +91,7 @@ void Machine::lose(Process& process, const std::string& how, Out& out) {
   const Member member = member_of(process);
   process.has_ended = true;
   out.push_back(DeclareLost{member, now_ms_ - process.heard_ms});
-  if (phase_ == Phase::kFinishing) return settle(out);  // it had done all its work
+  if (phase_ == Phase::kFinishing) return settle(out);  // after all workers are done, a lost process is no failure
   fail_job(Code::kPeerLost, fmt::format("{} was lost: {}", to_text(member), how), out);
 }
 
@@ -134,7 +134,8 @@ void Machine::handle(const Tick&, Out& out) {
         fmt::format("{} did not join within {} s", to_text(missing_members()), settings_.start_timeout_ms / 1000.0),
         out);
   }
-  if (phase_ == Phase::kStarting) return;  // the driver is completing the job's text on this thread
+  // No process counts as lost while the driver completes the job's text on this thread.
+  if (phase_ == Phase::kStarting) return;
   if (phase_ != Phase::kFailing) {
     look_for_lost(out);
     look_for_missing(out);
@@ -150,7 +151,7 @@ void Machine::handle(const Slept& event, Out&) {
   }
 }
 
-// ---- Barriers.
+// ---- The barriers of the workers.
 
 // Why the worker cannot enter the open barrier with this event; empty if it can.
 std::string Machine::objection(const Process& process, const BarrierEnter& event) const {
@@ -217,7 +218,7 @@ void Machine::settle_barrier(Out& out) {
   out.push_back(ReleaseBarrier{barriers_released_++});
 }
 
-// ---- Stopping and ending.
+// ---- Stopping and ending the job.
 
 void Machine::handle(const StopRequested& event, Out& out) {
   if (phase_ == Phase::kGathering || phase_ == Phase::kStarting) {

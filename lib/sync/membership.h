@@ -34,7 +34,7 @@ std::string to_text(const Member& member);                // "worker 3"
 std::string to_text(const std::vector<Member>& members);  // "worker 1, server 0"
 
 using Incarnation = uint64_t;  // the 64 random bits that identify a process; not 0
-using Millis = uint64_t;       // since the scheduler's start; never decreases
+using Millis = uint64_t;       // time since the scheduler's start; never decreases
 
 struct Settings {
   uint32_t workers = 1;
@@ -49,7 +49,7 @@ struct Settings {
   Millis leave_ms = 1'500;                // how long survivors of a failed job have to receive the error and sign off
 };
 
-// ---- Events.
+// ---- Events, which the machine gets.
 
 // The process asks to take part. It asks again with the same incarnation if its connection broke.
 struct Join {
@@ -127,7 +127,7 @@ struct Slept {
 using Event = std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, BarrierEnter,
                            StopRequested, Held, Done, Tick, Slept>;
 
-// ---- Effects.
+// ---- Effects, which the machine returns.
 
 struct Node {
   Member member;
@@ -192,7 +192,7 @@ struct RepeatBarrier {
   Incarnation to = 0;
   uint64_t seq = 0;
 };
-// Only for the log.
+// A process was declared lost. This effect is only for the log.
 struct DeclareLost {
   Member member;
   Millis silent_ms = 0;
@@ -238,12 +238,12 @@ class Machine {
   struct Process {
     Join join;
     uint64_t arrival = 0;
-    uint32_t rank = 0;  // valid from Prepare or Start on
+    uint32_t rank = 0;  // rank of the process; valid from Prepare or Start on
     Millis heard_ms = 0;
-    std::optional<Millis> closed_ms;        // when its stream closed, if it is closed
-    bool has_ended = false;                 // it is done, or lost
-    std::optional<uint64_t> steps_at_hold;  // number of steps begun, from its answer to Hold
-    uint64_t steps_begun = 0;               // valid once it is done
+    std::optional<Millis> closed_ms;        // when the process's control stream closed; nullopt: it is not closed
+    bool has_ended = false;                 // whether the process is done or lost
+    std::optional<uint64_t> steps_at_hold;  // number of steps that the worker had begun when it answered Hold
+    uint64_t steps_begun = 0;               // number of steps that the worker has begun; valid once it is done
   };
   struct Barrier {
     BarrierEnter first;                     // the first entry, which the others must match

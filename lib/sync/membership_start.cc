@@ -164,7 +164,8 @@ void Machine::handle(const Ready& event, Out& out) {
   phase_ = Phase::kRunning;
   phase_since_ms_ = now_ms_;
   for (auto& [incarnation, process] : processes_) {
-    if (!process.join.prepared) process.heard_ms = now_ms_;  // otherwise it has been monitored since Prepare
+    // A process that joined a second time has been monitored since Prepare.
+    if (!process.join.prepared) process.heard_ms = now_ms_;
     out.push_back(Admit{{member_of(process), incarnation}});
   }
 }

@@ -18,7 +18,7 @@ using enum Metric;
 using enum Kind;
 
 constexpr std::array kCatalogue = {
-    // Progress
+    // Metrics of the progress of training.
     MetricInfo{kEpoch, "epoch", kGauge, Unit::kNone, kOnWorker, "", "The current epoch, from 0."},
     MetricInfo{kStep, "step", kGauge, Unit::kNone, kOnWorker | kOnServer, "",
                "On a worker: the number of its next step, from 0 at the start of the run. On a server: the number of "
@@ -30,7 +30,7 @@ constexpr std::array kCatalogue = {
     MetricInfo{kSamplesPerS, "samples_per_s", kGauge, Unit::kSamplesPerSecond, kOnWorker | kOnScheduler, "",
                "Throughput over the last window: of this worker, or on the scheduler of all workers together."},
     MetricInfo{kLearningRate, "lr", kGauge, Unit::kNone, kOnWorker, "", "The learning rate of the next update."},
-    // Quality
+    // Metrics of the quality of the network.
     MetricInfo{kTrainAccuracy, "train_accuracy", kGauge, Unit::kRatio, kOnWorker, "",
                "Share of the training rows that were classified correctly in the last window of --disp-batches steps; "
                "in the record of an epoch, in the whole epoch."},
@@ -53,7 +53,7 @@ constexpr std::array kCatalogue = {
                "The accuracy level that 'time_to_accuracy' refers to."},
     MetricInfo{kValidation, "validation", kGauge, Unit::kNone, kOnWorker, "",
                "1 if 'time_to_accuracy' refers to the validation accuracy, 0 if it refers to the training accuracy."},
-    // How a worker spends its time
+    // Metrics of how a worker spends its time.
     MetricInfo{
         kPhaseSeconds, "phase_s", kCounter, Unit::kSeconds, kOnWorker, "phase",
         "Time that the step loop has spent in each phase: data_wait, forward, backward, push, pull_wait, update, "
@@ -70,7 +70,7 @@ constexpr std::array kCatalogue = {
     MetricInfo{kWaitNetworkShare, "wait_network_share", kGauge, Unit::kRatio, kOnWorker | kOnScheduler, "",
                "Share of the steps' time that was spent waiting for other devices and processes; on the scheduler, the "
                "mean of the workers."},
-    // Reading data
+    // Metrics of reading data.
     MetricInfo{kDecodeThreads, "decode_threads", kGauge, Unit::kNone, kOnWorker, "",
                "Threads that decode training images."},
     MetricInfo{kDecodersBusyShare, "decoders_busy_share", kGauge, Unit::kRatio, kOnWorker, "",
@@ -92,7 +92,7 @@ constexpr std::array kCatalogue = {
     MetricInfo{kReadyBatches, "ready_batches", kGauge, Unit::kNone, kOnWorker, "",
                "Complete training batches that wait for the step loop; a value that is often 0 means that reading "
                "limits the speed."},
-    // Between workers and servers
+    // Metrics of messages between workers and servers.
     MetricInfo{kSentBytes, "sent_bytes", kCounter, Unit::kBytes, kOnWorker, "peer",
                "Bytes of values sent to each peer, without headers."},
     MetricInfo{kReceivedBytes, "received_bytes", kCounter, Unit::kBytes, kOnWorker, "peer",
@@ -136,7 +136,7 @@ constexpr std::array kCatalogue = {
                "Messages that the server refused."},
     MetricInfo{kCorruptMessages, "corrupt_messages", kCounter, Unit::kNone, kOnServer, "",
                "Messages that had a wrong checksum."},
-    // The process and its host
+    // Metrics of the process and its host.
     MetricInfo{kMemoryBytes, "memory_bytes", kGauge, Unit::kBytes, kOnAll, "", "Resident memory of the process."},
     MetricInfo{kPeakMemoryBytes, "peak_memory_bytes", kGauge, Unit::kBytes, kOnAll, "",
                "Largest resident memory of the process so far."},
@@ -159,7 +159,7 @@ constexpr std::array kCatalogue = {
     MetricInfo{kEndpoint, "endpoint", kGauge, Unit::kNone, kOnAll, "address",
                "1 for the address at which the process serves its own metrics (--metrics-addr); with TLS, the address "
                "begins with https://."},
-    // The job
+    // Metrics of the job.
     MetricInfo{kJobWorkers, "job_workers", kGauge, Unit::kNone, kOnScheduler, "", "Workers that are alive."},
     MetricInfo{kJobServers, "job_servers", kGauge, Unit::kNone, kOnScheduler, "", "Servers that are alive."},
     MetricInfo{kJobSteps, "job_steps", kGauge, Unit::kNone, kOnScheduler, "what",
@@ -170,7 +170,7 @@ constexpr std::array kCatalogue = {
                "Estimated time until the job ends."},
     MetricInfo{kHeartbeatAgeSeconds, "heartbeat_age_s", kGauge, Unit::kSeconds, kOnScheduler, "member",
                "Time since the last heartbeat of each process."},
-    // The run so far
+    // Metrics of the run so far.
     MetricInfo{kRunEpochs, "run_epochs", kGauge, Unit::kNone, kOnWorker, "",
                "Epochs that have ended since the start of the run."},
     MetricInfo{kRunSamples, "run_samples", kCounter, Unit::kNone, kOnWorker, "",

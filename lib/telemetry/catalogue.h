@@ -24,14 +24,14 @@ inline constexpr unsigned kOnAll = kOnWorker | kOnServer | kOnScheduler;
 
 // In the order of the table in catalogue.cc. The order may change, because heartbeats carry the metrics by name.
 enum class Metric : uint16_t {
-  // Progress
+  // Metrics of the progress of training.
   kEpoch,
   kStep,
   kSamples,
   kSeconds,
   kSamplesPerS,
   kLearningRate,
-  // Quality
+  // Metrics of the quality of the network.
   kTrainAccuracy,
   kTrainCrossEntropy,
   kTrainMetric,
@@ -41,14 +41,14 @@ enum class Metric : uint16_t {
   kTimeToAccuracy,
   kAccuracy,
   kValidation,
-  // How a worker spends its time
+  // Metrics of how a worker spends its time.
   kPhaseSeconds,
   kStepSeconds,
   kWaitDataS,
   kWaitNetworkS,
   kWaitDataShare,
   kWaitNetworkShare,
-  // Reading data
+  // Metrics of reading data.
   kDecodeThreads,
   kDecodersBusyShare,
   kReadMs,
@@ -59,7 +59,7 @@ enum class Metric : uint16_t {
   kReadBytes,
   kBadRecords,
   kReadyBatches,
-  // Between workers and servers
+  // Metrics of messages between workers and servers.
   kSentBytes,
   kReceivedBytes,
   kSentMessages,
@@ -81,7 +81,7 @@ enum class Metric : uint16_t {
   kLateGradients,
   kRefusedMessages,
   kCorruptMessages,
-  // The process and its host
+  // Metrics of the process and its host.
   kMemoryBytes,
   kPeakMemoryBytes,
   kCpuSeconds,
@@ -93,14 +93,14 @@ enum class Metric : uint16_t {
   kGpuTemperature,
   kOpenWaitSeconds,
   kEndpoint,
-  // The job, as the scheduler sees it
+  // Metrics of the job, as the scheduler sees it.
   kJobWorkers,
   kJobServers,
   kJobSteps,
   kJobEpochs,
   kJobEtaSeconds,
   kHeartbeatAgeSeconds,
-  // The run so far: the values that summary.json has at the end
+  // Metrics of the run so far: the values that summary.json has at the end.
   kRunEpochs,
   kRunSamples,
   kRunSamplesPerS,

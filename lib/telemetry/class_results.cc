@@ -13,7 +13,7 @@ using nlohmann::json;
 
 constexpr int64_t kClassesMax = int64_t{1} << 31, kImagesMax = int64_t{1} << 40;
 
-// An integer in [0, max].
+// The value of a key, which must be an integer in [0, max].
 Result<int64_t> integer(const json& object, const char* key, int64_t max) {
   const auto found = object.find(key);
   const bool is_whole = found != object.end() && found->is_number_integer();

@@ -72,8 +72,8 @@ struct ClassResults {
   int64_t images = 0;                         // number of images that all workers have classified, in total
   std::string result = {};                    // name of the network's result; empty: the network has only one
   std::vector<std::string> class_names = {};  // indexed by label; empty: not known
-  ClassCounts counts = {};                    // only this worker's share
-  std::vector<JudgedImage> worst = {};        // only this worker's share
+  ClassCounts counts = {};                    // how this worker's share of the images was classified
+  std::vector<JudgedImage> worst = {};        // the images of this worker's share with the highest loss
 };
 
 // The file of a worker, such as "validation-3.json".

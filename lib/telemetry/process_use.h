@@ -26,11 +26,12 @@ class CoreWait {
   double update();
 
  private:
-  std::map<pid_t, uint64_t> ns_of_thread_;  // for each thread that existed in the last call
+  // For each thread that existed in the last call: the time that it had waited for a core.
+  std::map<pid_t, uint64_t> ns_of_thread_;
   uint64_t total_ns_ = 0;
 };
 
-// Adds these numbers as metrics to every snapshot, until the handle is destroyed.
+// Adds the numbers of ProcessUse and CoreWait as metrics to every snapshot, until the handle is destroyed.
 [[nodiscard]] Registry::Handle collect_process_use(Registry& registry);
 
 }  // namespace dtrain::telemetry

@@ -25,7 +25,7 @@ struct Value {
 };
 
 struct Record {
-  std::optional<int64_t> epoch = 0;  // nullopt: the record of a server, which does not know epochs
+  std::optional<int64_t> epoch = 0;  // the epoch; nullopt: the record of a server, which does not know epochs
   uint64_t step = 0;                 // number of updates since the start of the run
   std::vector<Value> values;
 };

@@ -69,7 +69,8 @@ class Timeline {
   // Stops recording. Open spans are left out.
   void end();
 
-  // Add an event. While recording is off, they do nothing. Events beyond the limits are dropped and counted.
+  // add() and add_to() add an event. While recording is off, they do nothing. Events beyond the limits are dropped and
+  // counted.
   void add(const TimelineEvent& event, std::span<const TimelineEvent> arrows = {});
   // Adds an event to the row of a track, whose name must come from keep().
   void add_to(const char* track, const TimelineEvent& event);

@@ -110,8 +110,9 @@ class Tracer {
   mutable Mutex mutex_;
   Log log_ DT_GUARDED_BY(mutex_);
   TraceRequest request_ DT_GUARDED_BY(mutex_);
-  bool first_is_known_ DT_GUARDED_BY(mutex_) = true;  // false: the next step determines it
-  uint64_t skip_ DT_GUARDED_BY(mutex_) = 0;           // number of steps from that step to the first step of the trace
+  // Whether the trace's first step is known; if not, it follows from the next step that begins.
+  bool first_is_known_ DT_GUARDED_BY(mutex_) = true;
+  uint64_t skip_ DT_GUARDED_BY(mutex_) = 0;  // if the first step is not known: number of steps from the next step to it
   uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;  // for a worker: steps since the timeline began, including the current one
   bool records_messages_ DT_GUARDED_BY(mutex_) = false;
   std::string role_ DT_GUARDED_BY(mutex_), directory_ DT_GUARDED_BY(mutex_);

@@ -15,7 +15,7 @@ namespace dtrain {
 
 // The form in which a batch has its examples, for one input of the network.
 struct InputForm {
-  Shape shape;  // [c, h, w] or [c]
+  Shape shape;  // shape of an example, [c, h, w] or [c]
   // How uint8 pixels are converted to floats. Null if batches contain floats.
   std::shared_ptr<const Normalisation> normalisation = nullptr;
 };

@@ -23,7 +23,7 @@ namespace dtrain {
 // One array of a file: float32, or uint8 if bytes were stored. An array with an empty shape is MXNet's empty array (not
 // a scalar) and has no values. Any other array has element_count(shape) values, in row-major order.
 struct StoredArray {
-  std::string name;  // empty if the list has no names
+  std::string name;  // the array's name; empty if the list has no names
   Shape shape;
   std::variant<std::vector<float>, std::vector<uint8_t>> values;
 };

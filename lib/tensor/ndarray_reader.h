@@ -38,7 +38,7 @@ enum class StoredLayout : int32_t { kDense, kRowSparse, kCsr };
 // One array. An array with an empty shape is MXNet's empty array, which has no bytes; a scalar (version 3) gets the
 // shape {1}. The bytes of a dense array are its elements in row-major order.
 struct StoredEntry {
-  std::string name;  // empty if the list has no names
+  std::string name;  // the array's name; empty if the list has no names
   Shape shape;
   StoredType type = StoredType::kFloat32;
   StoredLayout layout = StoredLayout::kDense;

@@ -17,7 +17,7 @@ namespace dtrain {
 class DeviceArrays {
  public:
   virtual ~DeviceArrays() = default;
-  // The spans must have the same size.
+  // Copies from the device's memory to the host's. The spans must have the same size.
   virtual Result<> read(std::span<const float> on_device, std::span<float> on_host) = 0;
   virtual Result<> write(std::span<const float> on_host, std::span<float> on_device) = 0;
 };
@@ -33,10 +33,11 @@ struct InitializerSpec {
   enum class Kind { kXavier, kUniform, kNormal, kConstant, kDiagonal, kOrthogonal, kIdentityTransformation, kBilinear };
   enum class Factor { kAverage, kIn, kOut };
   Kind kind = Kind::kXavier;
-  bool gaussian = false;  // xavier, orthogonal: draw from a normal distribution instead of a uniform one
-  // Xavier: whether the range follows from the inputs, from the outputs, or from the average of both.
+  // For kXavier and kOrthogonal: whether values are drawn from a normal distribution instead of a uniform one.
+  bool gaussian = false;
+  // For kXavier: whether the range follows from the number of inputs, of outputs, or from the average of both.
   Factor factor = Factor::kAverage;
-  // xavier: magnitude; uniform and orthogonal: scale; normal: sigma; constant and diagonal: the value
+  // For kXavier: the magnitude; uniform and orthogonal: the scale; normal: sigma; constant and diagonal: the value.
   double magnitude = 3;
 };
 

@@ -19,7 +19,7 @@ struct ModelRow {
   const char* id;
   const char* title;
   const char* network;
-  int64_t edge;  // width and height of its images
+  int64_t edge;  // width and height of the model's images
 };
 constexpr std::array<ModelRow, 14> kModels = {{
     {"alexnet", "AlexNet", "alexnet", 227},

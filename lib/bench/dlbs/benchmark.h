@@ -22,9 +22,9 @@ struct DlbsModel {
 // Code::kUsage if the id is unknown; the message lists the known ids.
 Result<DlbsModel> dlbs_model(const std::string& id);
 
-// From "HOST:PORT" or "INTERFACE:HOST:PORT"; an IPv6 address is in brackets.
+// Where the nodes of a benchmark meet, from "HOST:PORT" or "INTERFACE:HOST:PORT"; an IPv6 address is in brackets.
 struct Rendezvous {
-  std::string interface;  // empty: none
+  std::string interface;  // the network interface to use; empty: none was named
   net::Endpoint scheduler;
 };
 Result<Rendezvous> parse_rendezvous(const std::string& text);
@@ -34,10 +34,10 @@ struct DlbsBenchmark {
   int64_t rank = 0, nodes = 1;
   int64_t worker_batch = 0;  // number of samples in a batch of one node
   int64_t warmup_batches = 0, batches = 0;
-  bool infers = false;     // true: inference; false: training
+  bool infers = false;     // whether the benchmark measures inference; otherwise it trains
   std::optional<int> gpu;  // the GPU that infers; nullopt: the CPU
   Type dtype = Type::kFloat32;
-  bool has_servers = false;  // the store has servers
+  bool has_servers = false;  // whether the store has servers
   Rendezvous rendezvous;     // the address at which the nodes meet
   // True if the job has several processes; otherwise it trains in a single process.
   [[nodiscard]] bool distributed() const { return nodes > 1 || has_servers; }

@@ -55,7 +55,7 @@ std::vector<Parameter> defaults() {
       {"exp.device_type", "$('gpu' if ${exp.num_gpus} > 0 else 'cpu')$", Type::kText},
       {"exp.device_title", "", Type::kText},
       {"exp.effective_batch", "$(${exp.num_replicas} * ${exp.replica_batch})$", Type::kInteger},
-      {"exp.id", nullptr, Type::kText},  // drawn at random for each benchmark
+      {"exp.id", nullptr, Type::kText},  // a number that is drawn at random for each benchmark
       {"exp.log_file", "${exp.framework}_${exp.device_type}_${exp.model}_${exp.effective_batch}_${exp.id}.log",
        Type::kText},
       {"exp.rerun", "never", Type::kText},

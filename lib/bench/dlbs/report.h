@@ -22,10 +22,12 @@ struct DlbsTimes {
     double samples = 0, seconds = 0;
     std::vector<double> batches_ms;
   };
-  Part job;                                    // the samples of all nodes, and the times of the slowest node
-  Part own;                                    // this node only
-  double wait_data_s = 0, wait_network_s = 0;  // how long this node waited, in seconds; own.seconds includes both times
-  std::optional<double> bytes_sent = {}, bytes_received = {};  // what this node has sent and received; nullopt: unknown
+  Part job;  // the samples of all nodes, and the times of the slowest node
+  Part own;  // the samples and times of this node only
+  // How long this node waited for data and for the network, in seconds; own.seconds includes both times.
+  double wait_data_s = 0, wait_network_s = 0;
+  // Bytes that this node has sent and received; nullopt: unknown.
+  std::optional<double> bytes_sent = {}, bytes_received = {};
 };
 // Reads the file that --time-batches-after makes the job write to the run directory. Code::kData if it is not such a
 // file.

@@ -10,9 +10,9 @@
 namespace dtrain::data {
 
 struct EpochOrder {
-  bool shuffle = true;      // false: records are read in order of number
+  bool shuffle = true;      // whether the order is random; false: records are read in order of number
   uint64_t seed = 0;        // equal seeds give the same order for the same epoch
-  int64_t chunk_bytes = 0;  // 0: the whole share is one chunk
+  int64_t chunk_bytes = 0;  // size of a chunk; 0: the whole share is one chunk
 };
 
 // Cuts a share into chunks of consecutive records. The number of chunks is the size of the share divided by

@@ -44,7 +44,7 @@ class Loader::Impl {
  private:
   struct Slot {
     BatchRows rows;
-    std::vector<int64_t> records;  // indexed by row
+    std::vector<int64_t> records;  // the number of each row's record, indexed by row
     std::vector<uint8_t> broken;   // indexed by row; in validation: 1 if the row's record is left out
     LoadedBatch batch = {};
   };

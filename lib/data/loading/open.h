@@ -29,13 +29,13 @@ struct DataOptions : DataFiles {
   // the random changes to training images; of these, validation uses only the interpolation
   images::Distortion training;
   int val_resize = 0;       // how validation images are resized before the crop, as in images::Distortion::resize
-  int threads = 1;          // threads that compute the mean image
+  int threads = 1;          // number of threads that compute the mean image
   KnownOffsets known = {};  // offsets of record files without an index
 };
 
 struct DataSets {
   std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset> validation;  // nullptr: none was named
+  std::shared_ptr<const Dataset> validation;  // the validation set; nullptr: none was named
   int64_t classes = 0;                        // number of classes; 0: unknown
   // names of the classes, indexed by label; empty unless the data are class directories
   std::vector<std::string> class_names = {};

@@ -10,7 +10,7 @@ namespace dtrain::data {
 
 struct SyntheticOptions {
   Shape image;                          // [c, h, w]
-  std::vector<int64_t> classes = {10};  // one for each label of a record
+  std::vector<int64_t> classes = {10};  // number of classes of each label of a record
   int64_t batch_size = 128;
   int64_t batches = 1;  // number of batches per epoch
   uint64_t seed = 0;

@@ -56,7 +56,8 @@ Result<ImageDirectory> list_directory(
 struct DirectoryFilter {
   std::function<bool(const std::filesystem::directory_entry&)> enters, takes;
 };
-// Lists in the same order, with a filter. `left_out` stays empty.
+// Like list_directory above, with the same order, but `filter` chooses the images and directories. `left_out` stays
+// empty.
 Result<ImageDirectory> list_directory(const std::string& root, bool recursive, const DirectoryFilter& filter);
 
 // True if `path` is the directory or lies in it. Both are canonical.

@@ -122,7 +122,8 @@ int RetryingFile::open_once(UniqueFd& fd, Mark& mark) const {
 Result<> RetryingFile::open_again() const {
   UniqueFd opened;
   Mark mark;
-  if (open_once(opened, mark) != 0) return {};  // the next read fails too, and counts as a try of its own
+  // If the file cannot be opened, the next read fails too, and counts as a try of its own.
+  if (open_once(opened, mark) != 0) return {};
   if (mark != mark_) {
     return fail(Code::kUsage,
                 "{}: the file was replaced during the run (its size was {} bytes and is now {}, or its beginning "

@@ -12,10 +12,10 @@ namespace dtrain::data {
 // The flags that name the data. A flag that was not given is empty.
 struct DataFiles {
   std::string data_dir;
-  std::string data_type;    // a name of find_data_type; empty: recognized from the files
-  bool type_given = false;  // the user chose data_type: named files of a different form are refused
-  // Each is one of these, with paths relative to data_dir: record files separated by ';', a directory of record files
-  // or of class directories, an idx file, or CIFAR's own files.
+  std::string data_type;    // name of the data type, as find_data_type takes it; empty: recognized from the files
+  bool type_given = false;  // whether the user chose data_type; named files of a different form are then refused
+  // The files of the training and the validation set, with paths relative to data_dir: record files separated by ';', a
+  // directory of record files or of class directories, an idx file, or CIFAR's own files.
   std::string data_train, data_val;
   std::string data_train_idx, data_val_idx;
 };

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kImageBytesMax = uint64_t{1} << 29;  // the same limit as for a record
+constexpr uint64_t kImageBytesMax = uint64_t{1} << 29;  // largest size of an image file; the same limit as for a record
 
 class ImageFiles : public ImageSource {
  public:

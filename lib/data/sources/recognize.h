@@ -16,8 +16,8 @@ namespace dtrain::data {
 // The facts that follow from the name of a data set.
 struct DataType {
   std::string name;
-  int64_t classes;  // 0: decided by the data set
-  Shape image;      // [c, h, w]; empty: decided by the data set
+  int64_t classes;  // number of classes; 0: it depends on the data set
+  Shape image;      // shape of the images, [c, h, w]; empty: it depends on the data set
 };
 // mnist, cifar10, cifar100, imagenet; and the forms of other data sets: idx, records, folder. nullopt for other
 // names.

@@ -18,8 +18,8 @@ namespace dtrain::data {
 namespace {
 
 constexpr int64_t kWholeFilesMax = int64_t{1} << 30;
-constexpr int64_t kPlaces = 1024;       // places that are read in a larger file
-constexpr int64_t kImagesPerFile = 64;  // images that are decoded to get their size
+constexpr int64_t kPlaces = 1024;       // number of places at which a file is read if it is not read as a whole
+constexpr int64_t kImagesPerFile = 64;  // number of images of each file that are decoded to get their size
 // In class directories: the number of classes that are examined, and the number of images that are decoded in each.
 constexpr int64_t kClasses = 8, kImagesPerClass = 8;
 

@@ -15,18 +15,21 @@
 namespace dtrain::dataset {
 
 struct PackOptions {
-  bool pass_through = false;  // store the files unchanged; then color, size and encoding cannot be changed
-  int color = 1;  // 1: color; 0: gray; -1: as stored, which is gray, color or color with alpha, of 8 or 16 bits
-  bool center_crop = false;  // crop the central square, before resizing
+  bool pass_through = false;  // whether to store the files unchanged; then color, size and encoding cannot be changed
+  // Colors of the stored images: 1: color; 0: gray; -1: as in the file, which is gray, color or color with alpha, of 8
+  // or 16 bits.
+  int color = 1;
+  bool center_crop = false;  // whether to crop the central square, before resizing
   int resize = 0;            // length of the shorter edge; 0: do not resize
-  int inter_method = 1;      // number of an Interpolation; kRandom chooses one by the image's position in the list
-  std::optional<std::string> encoding = {};  // ".jpg" (the default) or ".png"
-  // JPEG: 0 .. 100, 95 by default; PNG: the compression level, where values above 9 mean 3
+  // Number of an Interpolation, for resizing; kRandom chooses one by the image's position in the list.
+  int inter_method = 1;
+  std::optional<std::string> encoding = {};  // format of the stored images: ".jpg" (the default) or ".png"
+  // Quality of a JPEG, 0 .. 100, 95 by default; for a PNG the compression level, where values above 9 mean 3.
   std::optional<int> quality = {};
-  // JPEG: rows of MCUs between restart markers; 0: add none (the markers of a copied file are kept)
+  // For JPEGs: number of rows of MCUs between restart markers; 0: none are added (a copied file keeps its markers).
   int restart_interval = 0;
-  bool raw = false;         // keep the pixels without encoding them
-  bool pack_label = false;  // store all labels of an image; otherwise only the first
+  bool raw = false;         // whether to store the pixels without encoding them
+  bool pack_label = false;  // whether to store all labels of an image; otherwise only the first one is stored
   // If an image has several labels, also store the first one in the header, like im2rec.cc; otherwise store 0 there,
   // like im2rec.py.
   bool label_in_header = true;
@@ -43,7 +46,7 @@ std::string settings_text(const PackOptions& options);
 
 // Where the images of a list are stored.
 struct ImageDirectory {
-  std::string root;  // the paths of the entries are relative to it
+  std::string root;  // directory to which the paths of the entries are relative
   // If not null, it is called to read the image of an entry from elsewhere, such as an archive. Several threads may
   // call it at the same time.
   std::function<Result<std::string>(const data::ListEntry& entry)> read = nullptr;

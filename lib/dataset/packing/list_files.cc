@@ -18,7 +18,7 @@ Result<> check(const ListDivision& division) {
   const double train = division.train_ratio, test = division.test_ratio;
   if (!(train >= 0 && train <= 1)) return fail(Code::kUsage, "train-ratio {}: must be from 0 to 1", train);
   if (!(test >= 0 && test <= 1)) return fail(Code::kUsage, "test-ratio {}: must be from 0 to 1", test);
-  constexpr double kRounding = 1e-9;  // the sum of 0.7 and 0.3 may be slightly above 1
+  constexpr double kRounding = 1e-9;  // tolerance, because the sum of 0.7 and 0.3 may be slightly above 1
   if (train + test > 1 + kRounding) {
     return fail(Code::kUsage, "train-ratio {} and test-ratio {} sum to more than 1; lower one of them", train, test);
   }

@@ -14,18 +14,21 @@ namespace dtrain::dataset {
 
 struct ListDivision {
   int chunks = 1;
-  double train_ratio = 1.0;  // with 1, each chunk has a single list, without "_train" in its name
-  double test_ratio = 0.0;   // like train_ratio, a fraction of the images of a chunk
+  // Fraction of a chunk's images that are for training; with 1, each chunk has a single list, without "_train" in its
+  // name.
+  double train_ratio = 1.0;
+  double test_ratio = 0.0;  // fraction of a chunk's images that are for testing
   // Fraction of the images of each class; excludes the three values above. 0: no such division.
   double val_fraction = 0.0;
-  uint64_t seed = 0;  // determines which images val_fraction selects
+  uint64_t seed = 0;  // seed that determines which images val_fraction selects
 };
 // Code::kUsage if a value is out of range, if the ratios sum to more than 1, or if val_fraction is combined with
 // another division.
 Result<> check(const ListDivision& division);
 
 struct NamedList {
-  std::string suffix;  // "", "_train", "_val", "_test"; with several chunks "_0", "_0_train" and so on
+  // What is added to the list's name: "", "_train", "_val", "_test"; with several chunks "_0", "_0_train" and so on.
+  std::string suffix;
   std::vector<data::ListEntry> entries;
 };
 // Chunk i has the entries [i c, (i + 1) c), where c = ceil(n / chunks). In each chunk the first floor(c test_ratio)

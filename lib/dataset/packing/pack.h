@@ -21,7 +21,8 @@ struct PackRun {
   // Keep the journal until PackedRecords::forget(), so that a later run with the same options sees that `out` is
   // complete.
   bool keeps_journal = false;
-  decltype(ImageDirectory::read) read = nullptr;  // as in ImageDirectory; null: the files are below the root
+  // How the image of an entry is read, as in ImageDirectory; null: the files are below the root.
+  decltype(ImageDirectory::read) read = nullptr;
   data::FileCalls calls = data::FileCalls::of_system();
 };
 // Writes the record file `out` and the index next to it, with the records in the order of `entries`. Creates their

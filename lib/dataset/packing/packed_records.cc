@@ -154,7 +154,7 @@ Result<> PackedRecords::start_anew(const std::string& settings) {
 // Keeps the journal lines up to the first one whose record is not complete, and truncates both files there.
 Result<> PackedRecords::cut_at_whole_records(const std::string& journal) {
   const std::vector<JournalLine> lines = parse_journal(journal);
-  size_t synced = 0;  // number of lines whose records are on disk
+  size_t synced = 0;  // number of journal lines whose records are on disk
   for (size_t i = 0; i < lines.size(); i++) {
     if (lines[i].kind == JournalLine::Kind::kSynced) synced = i + 1;
   }

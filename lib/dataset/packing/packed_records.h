@@ -73,7 +73,7 @@ class PackedRecords {
   int64_t left_out_ = 0;
   int64_t bytes_ = 0;             // size of all records, including those in pending_
   int64_t unsynced_ = 0;          // bytes written since the last sync()
-  bool has_its_name_ = false;     // an earlier run has given the complete record file its final name
+  bool has_its_name_ = false;     // whether an earlier run has given the complete record file its final name
   std::vector<uint8_t> pending_;  // records not written yet
   std::string pending_lines_;     // the journal lines of the records in pending_
 };

@@ -52,7 +52,8 @@ ReorderWindow::Bytes ReorderWindow::spare() {
 }
 
 void ReorderWindow::reuse(Bytes memory) {
-  constexpr size_t kSpareMax = 64, kBytesMax = 1 << 20;  // larger buffers are rare; they are freed
+  // Limits on the buffers that are kept for reuse; larger ones are rare and are freed.
+  constexpr size_t kSpareMax = 64, kBytesMax = 1 << 20;
   const MutexLock lock(mutex_);
   if (spare_.size() < kSpareMax && memory.capacity() <= kBytesMax) spare_.push_back(std::move(memory));
 }

@@ -31,7 +31,7 @@ class Blocks {
     const NodeId deep2 = deep(name + "_d2", x.second, filters, halve);
     const NodeId fuse = b_.add(Scale{0.5}, {plus(line1, line2)});
     if (last) {
-      b_.skip_names(Add{}, 2);  // the script also computes sums for two streams here, and discards them
+      b_.skip_names(Add{}, 2);  // MXNet-G's script also computes sums for two streams here, and discards them
       const NodeId y = b_.add(name + "_relu1", Activation{}, {plus(plus(fuse, deep1), deep2)});
       return {y, y};
     }

@@ -10,7 +10,7 @@ namespace {
 using Kind = InitializerSpec::Kind;
 
 constexpr ParameterRule kFixed{.learning_rate = 0, .weight_decay = 0, .initial = {}};
-// The rule for betas and biases, which have no weight decay by default.
+// The rule for betas and biases that have the same weight decay as weights. By default, betas and biases have none.
 constexpr ParameterRule kDecays{.learning_rate = {}, .weight_decay = 1, .initial = {}};
 
 ParameterRule initially(const InitializerSpec& spec) {

@@ -25,7 +25,7 @@ std::string python_text(double value);
 std::string python_text(bool value);
 std::string python_text(std::pair<int64_t, int64_t> value);
 
-// For keys such as "__lr_mult__", which are not arguments of the operator.
+// Whether the key is one such as "__lr_mult__", which is not an argument of the operator.
 bool is_hidden_attribute(std::string_view key);
 
 struct Range {
@@ -41,7 +41,7 @@ class AttributeReader {
 
   explicit AttributeReader(const Attributes& attributes) : attributes_(attributes) {}
 
-  // Read an attribute. It is required if no fallback is given.
+  // The following functions read an attribute, which must exist if no fallback is given.
   int64_t number(std::string_view key, Range range, std::optional<int64_t> fallback = {});
   double real(std::string_view key, std::optional<double> fallback = {});
   bool truth(std::string_view key, bool fallback);
@@ -49,7 +49,8 @@ class AttributeReader {
   // Returns the index of the attribute's text in `values`.
   size_t choice(std::string_view key, Names values, std::optional<size_t> fallback = {});
 
-  // For attributes of which dtrain supports only one value. Any other value is a problem.
+  // The following functions read an attribute of which dtrain supports only the value `value`. Any other value is a
+  // problem.
   void only_truth(std::string_view key, bool value);
   void only_number(std::string_view key, int64_t value);
   void only(std::string_view key, Names values);

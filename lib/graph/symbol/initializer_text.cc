@@ -49,7 +49,7 @@ std::optional<InitializerSpec> xavier(const Json& arguments) {
   return spec;
 }
 
-// Xavier's rule, adapted to an activation with this slope below 0.
+// Xavier's rule, adapted to an activation whose slope for negative inputs is an argument.
 std::optional<InitializerSpec> msraprelu(const Json& arguments) {
   const std::optional<double> slope = number(arguments, "slope", 0.25);
   const std::optional<std::string> factor = word(arguments, "factor_type", "avg");

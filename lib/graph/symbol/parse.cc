@@ -92,7 +92,7 @@ class SymbolHandler final : public nlohmann::json_sax<nlohmann::json> {
   const SymbolLimits& limits_;
   SymbolFile file_;
   std::vector<Place> path_;
-  std::string field_;                                // the last key of the object
+  std::string field_;                                // the key that was read last, whose value follows
   std::vector<std::string> top_seen_, fields_seen_;  // keys of the file, and of the current node or list of attributes
   std::vector<uint32_t> numbers_;                    // numbers of the current entry
   std::vector<uint32_t> variables_;

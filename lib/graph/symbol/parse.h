@@ -14,10 +14,12 @@ namespace dtrain::graph {
 struct SymbolLimits {
   size_t bytes = size_t{16} << 20;
   size_t nodes = 65536;
-  size_t inputs = 4096;      // inputs of one node; all nodes together may have 16 times the limit of nodes
-  size_t attributes = 64;    // attributes of one node; all nodes together may have 4 times the limit of nodes
-  size_t text = 1024;        // bytes of a name, a key or a value
-  size_t init_text = 65536;  // bytes of the value of "__init__", which may list a whole tensor
+  // Maximum number of inputs of one node; all nodes together may have 16 times the limit of nodes.
+  size_t inputs = 4096;
+  // Maximum number of attributes of one node; all nodes together may have 4 times the limit of nodes.
+  size_t attributes = 64;
+  size_t text = 1024;        // maximum number of bytes of a name, a key or a value
+  size_t init_text = 65536;  // maximum number of bytes of the value of "__init__", which may list a whole tensor
   size_t heads = 256;
 };
 

@@ -232,8 +232,8 @@ class Reader {
   SymbolFile file_;                                // the graph takes over the attributes of these nodes
   std::unordered_set<std::string> names_, taken_;  // names of the file's nodes, and of the graph's nodes
   Graph graph_;
-  std::vector<std::optional<TensorId>> tensors_;         // indexed by node of the file
-  std::map<size_t, std::pair<Is, ParameterKind>> uses_;  // for each variable: its use, indexed by node of the file
+  std::vector<std::optional<TensorId>> tensors_;         // the tensor of each node of the file, indexed by node
+  std::map<size_t, std::pair<Is, ParameterKind>> uses_;  // how each variable is used, indexed by node of the file
   std::map<std::string, int, std::less<>> groups_;
 };
 

@@ -210,7 +210,8 @@ AffineMap affine_map(ImageSize from, const AffineDraw& draw, const Distortion& d
   // These offsets keep the center in place.
   map.m[0][2] = (new_columns - (map.m[0][0] * columns + map.m[0][1] * rows)) / 2;
   map.m[1][2] = (new_rows - (map.m[1][0] * columns + map.m[1][1] * rows)) / 2;
-  // Far above the accepted limit, but small enough that the square can be represented.
+  // The largest edge that is computed. It is far above the accepted limit, but small enough that an area of kEdgeMax x
+  // kEdgeMax pixels can be represented.
   constexpr float kEdgeMax = 1 << 30;
   map.height = static_cast<int64_t>(std::min(new_rows, kEdgeMax));
   map.width = static_cast<int64_t>(std::min(new_columns, kEdgeMax));

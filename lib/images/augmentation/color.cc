@@ -8,7 +8,7 @@
 namespace dtrain::images {
 namespace {
 
-// 8-bit gray values in which the weights of red and blue are exchanged, for the reason in the header.
+// 8-bit gray values in which the weights of red and blue are exchanged, as in MXNet.
 cv::Mat gray_of(const cv::Mat& pixels) {
   cv::Mat gray;
   cv::cvtColor(pixels, gray, cv::COLOR_RGB2GRAY);
@@ -61,7 +61,8 @@ void add_pca_noise(const std::array<double, 3>& alpha, Image& image) {
   constexpr double kVector[3][3] = {{-0.5675, 0.7192, 0.4009}, {-0.5808, -0.0045, -0.8140}, {-0.5836, -0.6948, 0.4203}};
   uint8_t moved[3][256];
   for (int k = 0; k < 3; k++) {
-    const double* vector = kVector[2 - k];  // the rows are in the order red, green, blue
+    // The channels are blue, green, red, but the rows of kVector are in the order red, green, blue.
+    const double* vector = kVector[2 - k];
     double offset = 0;
     for (int i = 0; i < 3; i++) offset += vector[i] * kValue[i] * alpha[static_cast<size_t>(i)];
     for (int p = 0; p < 256; p++) moved[k][p] = static_cast<uint8_t>(std::clamp(p + offset, 0.0, 255.0));

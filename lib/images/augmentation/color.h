@@ -12,7 +12,7 @@ namespace dtrain::images {
 // Applies all steps of the change.
 void change_color(const ColorChange& change, Image& image);
 
-// p <- factor p.
+// Multiplies each value p by the factor.
 void change_brightness(double factor, Image& image);
 // p <- factor p + (1 - factor) g, where g is the mean of the gray values 0.299 c0 + 0.587 c1 + 0.114 c2. The channels
 // are in the order blue, green, red, but the weights are those for red, green, blue, as in MXNet.

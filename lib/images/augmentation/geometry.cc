@@ -19,7 +19,7 @@ bool is_plain_bilinear(const ImageSize& from, const Resize& resize) {
 struct PartialResize {
   Resize resize;
   Window wanted;
-  size_t steps;  // number of steps that this replaces
+  size_t steps;  // number of steps that this resize replaces
 };
 std::optional<PartialResize> partial_resize(std::span<const GeometryStep> steps, const ImageSize& from) {
   const Resize* resize = steps.empty() ? nullptr : std::get_if<Resize>(&steps[0]);

@@ -52,8 +52,8 @@ struct FlagHelp {
   std::string value = {};          // the value's placeholder; empty for a switch
   std::string help = {};
   std::string brief = {};                // `help` in a few words
-  std::string default_text = {};         // "128"
-  std::string limits = {};               // "1 to 1048576; default: 128"
+  std::string default_text = {};         // the default value, such as "128"
+  std::string limits = {};               // the range and the default: "1 to 1048576; default: 128"
   std::vector<std::string> values = {};  // values to suggest; empty if there is no list
   std::string environment = {};          // the environment variable that is the fallback; empty: none
   std::string section = {};              // the heading; may be empty

@@ -69,7 +69,7 @@ bool gives(const std::vector<Setting>& settings, std::string_view flag) {
 
 struct Layer {
   Source source;
-  std::string where;  // for messages; empty: the command line
+  std::string where;  // what has set these values, for messages; empty: the command line
   std::vector<Setting> settings;
 };
 
@@ -244,7 +244,8 @@ std::vector<std::string> without_flags(const std::vector<std::string>& arguments
     unwanted.push_back(spellings[*row]);
   }
   Result<CommandLine> line = read_command_line(unwanted, arguments);
-  return line ? std::move(line->extras) : arguments;  // parse_flags reports the error
+  // If the arguments cannot be read, they are returned unchanged, and parse_flags reports the error.
+  return line ? std::move(line->extras) : arguments;
 }
 
 bool uses_norms(const OptimizerFlags& flags) {

@@ -47,9 +47,9 @@ struct SchemeFlags {
 struct NetworkFlags {
   std::string network = "resnet";    // a network's name, or LABEL:HASH for a symbol file (resolve/network_file.h)
   std::string file;                  // the path of the symbol file, if there is one; not part of the JobSpec
-  int64_t num_layers = 0;            // 0: given by the network's name or family
-  int64_t num_classes = 0;           // 0: taken from the data set
-  std::vector<int64_t> image_shape;  // [c, h, w]; empty: taken from the data set
+  int64_t num_layers = 0;            // number of layers; 0: given by the network's name or family
+  int64_t num_classes = 0;           // number of classes; 0: taken from the data set
+  std::vector<int64_t> image_shape;  // shape of the images, [c, h, w]; empty: taken from the data set
   double bn_momentum = 0.9;
   int64_t widen_factor = 1;
   int64_t num_group = 32;
@@ -65,7 +65,7 @@ struct NetworkFlags {
 struct AugmentFlags {
   std::string data_type;     // one of the names in data/sources/recognize.h; empty: recognized from the files
   int64_t label_width = 1;   // number of labels per record
-  int64_t num_examples = 0;  // 0: all records in the files
+  int64_t num_examples = 0;  // number of training records to use; 0: all records in the files
   bool shuffle = true;
   int64_t shuffle_chunk = 0;  // MiB of consecutive records that are shuffled together; 0: the whole share
   // Mean of each channel, which is subtracted from the pixels; empty: taken from the data set.
@@ -74,13 +74,14 @@ struct AugmentFlags {
   std::optional<double> scale;  // factor by which pixels are multiplied; nullopt: taken from the data set
   bool random_crop = false, random_mirror = false, mirror = false;
   int64_t pad_size = 0, fill_value = 127;
-  // Named as MXNet's parameters for the same augmentations.
-  std::optional<Resize> resize, val_resize;  // nullopt: fit for class directories, otherwise off
+  // The following members have the names of MXNet's parameters for the same augmentations. resize and val_resize that
+  // are not set mean "fit" for class directories, and otherwise "off".
+  std::optional<Resize> resize, val_resize;
   int64_t inter_method = 1;
   bool random_resized_crop = false;
   double min_random_area = 1, max_random_area = 1;
   int64_t min_crop_size = -1, max_crop_size = -1;
-  int64_t max_random_rotate_angle = 0, rotate = 0;  // 0: off
+  int64_t max_random_rotate_angle = 0, rotate = 0;  // angles of rotation in degrees; 0: no rotation
   std::vector<int64_t> rotate_list;
   double max_random_shear_ratio = 0;
   std::optional<double> min_random_aspect_ratio;
@@ -90,11 +91,11 @@ struct AugmentFlags {
   int64_t max_random_h = 0, max_random_s = 0, max_random_l = 0;
   double brightness = 0, contrast = 0, saturation = 0, pca_noise = 0;
   double max_random_contrast = 0, max_random_illumination = 0;
-  // Flags that set several others. resolve() expands them into the members above.
-  int64_t aug_level = 0;  // 0: off
+  // The following flags set several others. resolve() expands them into the members above.
+  int64_t aug_level = 0;  // level of the augmentation; 0: off
   bool imagenet_augmentation = false;
-  bool benchmark = false;   // train on synthetic data
-  int64_t num_batches = 0;  // synthetic batches per worker and epoch; 0: a default
+  bool benchmark = false;   // whether to train on synthetic data
+  int64_t num_batches = 0;  // number of synthetic batches per worker and epoch; 0: a default
 };
 
 // After the flags are resolved, lr_factor has a value, and at most one of lr_step_epochs and lr_factor_epoch is set. If
@@ -105,7 +106,7 @@ struct OptimizerFlags {
   double lr = 0.1;
   double momentum = 0.9;
   double weight_decay = 1e-4;
-  double clip_gradient = 0;  // 0: off
+  double clip_gradient = 0;  // limit on the absolute value of each element of a gradient; 0: no limit
   std::optional<double> lr_factor;
   std::vector<double> lr_step_epochs;
   double lr_power = 0;         // P of "--lr-step-epochs powP"; 0: none. With kPoly it has a value once resolved
@@ -113,7 +114,7 @@ struct OptimizerFlags {
   LrScheduler lr_scheduler = LrScheduler::kAuto;
   double lr_warmup_epochs = 0, lr_warmup_begin = 0;
   int64_t macrobatch_size = 0;  // effective batch size of lbsgd, in samples; 0: one update's samples
-  double warmup_epochs = 5;     // length of lbsgd's warm-up
+  double warmup_epochs = 5;     // length of lbsgd's warm-up, in epochs
   WarmupStrategy warmup_strategy = WarmupStrategy::kLinear;
   OnNan on_nan = OnNan::kFail;
 };
@@ -122,7 +123,7 @@ inline constexpr double kLossScaleMax = 1 << 24;
 
 struct JobFlags {
   int64_t num_workers = 1;
-  int64_t num_servers = 0;  // 0: the store has no servers
+  int64_t num_servers = 0;  // number of servers; 0: the store has none
   SchemeFlags scheme;
   std::string dtype = "float32";
   std::string loss_scale = "auto";  // once the flags are resolved: "dynamic", "none" or a number
@@ -133,10 +134,10 @@ struct JobFlags {
   OptimizerFlags optimizer;
   std::vector<int64_t> top_k;     // metrics are summed over the workers, so all workers need the same ones
   std::vector<std::string> loss;  // losses to report in addition: "ce", "nll"
-  std::optional<uint64_t> seed;   // nullopt: drawn by the scheduler
+  std::optional<uint64_t> seed;   // seed of the job; nullopt: drawn by the scheduler
   // All workers validate after every N steps within an epoch, where N is this number. 0: only at the end of the epoch.
   int64_t eval_batches_interval = 0;
-  std::optional<int64_t> time_batches_after;  // time the batches after the first N; nullopt: off
+  std::optional<int64_t> time_batches_after;  // number of batches after which batches are timed; nullopt: none is timed
 };
 
 // Flags of the process, like those of the structs below: they may differ between the processes of a job.
@@ -146,16 +147,16 @@ struct LaunchFlags {
   std::string launcher_argument;
   // Whether servers and workers run on other hosts than the launcher.
   [[nodiscard]] bool on_other_hosts() const { return launcher != "local"; }
-  std::string hostfile;  // empty: none
+  std::string hostfile;  // path of the host file; empty: none
   HostOrder host_order = HostOrder::kSpread;
   Role role = Role::kNone;
-  std::string scheduler;  // HOST:PORT; empty: none given
+  std::string scheduler;  // address of the scheduler, HOST:PORT; empty: none given
   std::optional<int64_t> rank;
   std::string advertise, bind;  // own address and the one to listen on; empty: chosen automatically
   // the first of these interfaces that the host has is used; empty: chosen by route
   std::vector<std::string> interfaces;
   int64_t port = 0;                       // port to listen on; 0: any free port
-  int64_t port_first = 0, port_last = 0;  // --port-range; 0: none
+  int64_t port_first = 0, port_last = 0;  // the range of --port-range; 0: none
   std::string token_file;
   std::string token;     // DTRAIN_TOKEN; never printed and never put on a command line
   std::string terminal;  // TERM: the type of the terminal that stderr may be connected to
@@ -166,15 +167,16 @@ struct LaunchFlags {
   std::string groups_file = "groups", data_sharding_file = "data_sharding";  // read only by the scheduler
   std::string trace_events;  // file for the events of the servers; empty: they are not written
   int64_t trace_steps = 0;   // number of steps for which every process writes a timeline; 0: none
-  std::string metrics_addr;  // HOST:PORT; empty: not served
+  std::string metrics_addr;  // address at which metrics are served, HOST:PORT; empty: they are not served
   std::string config, preset;
   std::vector<std::string> env, env_server, env_worker;  // "NAME=value" or "NAME", for processes that are started
   std::string env_file;
-  std::string sync_dst_dir;  // empty: nothing is copied
+  // Directory on the hosts to which this program and the current directory are copied; empty: nothing is copied.
+  std::string sync_dst_dir;
   std::vector<std::string> exclude;
-  std::string run_dir;     // empty: default_run_dir
-  bool overwrite = false;  // delete the run that run_dir holds, and start a new one
-  std::string cache_dir;   // caches facts about this host's devices; empty: no cache
+  std::string run_dir;     // the run directory; empty: default_run_dir()
+  bool overwrite = false;  // whether to delete the run that run_dir holds and start a new one
+  std::string cache_dir;   // directory for caches of facts about this host's devices; empty: no cache
   int64_t verbose = 0;
   int64_t threads = 0;  // compute threads of this process; 0: its share of the host's cores
   // A launcher reads what the scheduler prints, because it has set kLauncherVariable (scheduler_lines.h).
@@ -187,10 +189,10 @@ struct LaunchFlags {
 // What to request from a batch system, YARN or Kubernetes. Empty or 0: the system's own default.
 struct BatchFlags {
   std::string queue, job_name;
-  int64_t nodes = 0;                             // 0: as many as there are workers or servers, whichever is more
+  int64_t nodes = 0;  // number of nodes; 0: as many as there are workers or servers, whichever is more
   std::chrono::milliseconds time_limit{0};       // time limit of the whole job
-  int64_t worker_cores = 0, server_cores = 0;    // cores for each process
-  int64_t worker_memory = 0, server_memory = 0;  // bytes for each process
+  int64_t worker_cores = 0, server_cores = 0;    // number of cores for each process
+  int64_t worker_memory = 0, server_memory = 0;  // bytes of memory for each process
   std::vector<std::string> submit_options;       // further options for sbatch, salloc or qsub
   std::string image;                             // the container image in which the processes run
   std::string volume;                            // Kubernetes: "CLAIM:PATH"
@@ -205,44 +207,46 @@ struct WireFlags {
 };
 
 struct DeviceFlags {
-  std::vector<int64_t> gpus;           // GPU numbers; empty: CPU devices are used
+  std::vector<int64_t> gpus;           // numbers of the GPUs to use; empty: CPU devices are used
   int64_t cpus = 1;                    // number of CPU devices if there are no GPUs
   std::vector<double> work_load_list;  // relative load of each device; empty: equal loads
   bool tf32 = false;
   [[nodiscard]] int64_t count() const { return gpus.empty() ? cpus : static_cast<int64_t>(gpus.size()); }
-  bool synthetic_on_device = false;  // with --benchmark: the batch lies in the memory of the device
+  bool synthetic_on_device = false;  // with --benchmark: whether the batch lies in the memory of the device
   bool winograd = true;
-  std::string check;  // "reference" or empty
+  std::string check;  // what the first batch is compared with: "reference"; empty: nothing
 };
 
 // Data flags that may differ between processes.
 struct DataFlags {
   std::string data_dir, data_train, data_val, data_train_idx, data_val_idx;  // empty: the data set's files in data_dir
-  std::string path_imglist;        // file of labels by record id; empty: use the labels in the records
+  std::string path_imglist;        // path of a file of labels by record id; empty: use the labels in the records
   int64_t data_threads = 0;        // number of decode threads; 0: a part of LaunchFlags::threads
-  bool data_threads_auto = false;  // the number is chosen while the run trains
+  bool data_threads_auto = false;  // whether the number of decode threads is chosen while the run trains
   int64_t prefetch_buffer = 4;
-  std::string mean_img;  // empty: none
+  std::string mean_img;  // path of the mean image; empty: none
   int64_t max_bad_records = 100;
 };
 
 struct LoopFlags {
-  std::string model_prefix, save_model_prefix;  // empty: <run-dir>/<network>; the same as model_prefix
+  // Prefixes of checkpoints; empty: model_prefix is <run-dir>/<network>, and save_model_prefix is model_prefix.
+  std::string model_prefix, save_model_prefix;
   std::optional<int64_t> load_epoch;
-  std::string pretrained_model;  // empty: none
+  std::string pretrained_model;  // the model to fine-tune; empty: none
   // the value of --load-epoch if --pretrained-model is given; set by resolve()
   std::optional<int64_t> pretrained_epoch;
-  std::string resume;                       // "auto", a run directory, or empty
-  int64_t save_period = 1;                  // epochs between two checkpoints; 0: no checkpoints
-  std::chrono::milliseconds save_every{0};  // 0: off
+  std::string resume;       // the run to continue: "auto" or a run directory; empty: none
+  int64_t save_period = 1;  // number of epochs between two checkpoints; 0: no checkpoints
+  // Time between checkpoints within an epoch; 0: none are written within epochs.
+  std::chrono::milliseconds save_every{0};
   bool save_optimizer_states = true;
-  int64_t keep = 3;     // checkpoints of epochs to keep; 0: all
-  int64_t monitor = 0;  // steps between lines about all tensors; 0: none
+  int64_t keep = 3;     // number of checkpoints of epochs to keep; 0: all
+  int64_t monitor = 0;  // number of steps between lines about all tensors; 0: no such lines
   int64_t disp_batches = 20;
   LogFormat log_format = LogFormat::kNew;
-  std::string log_file;    // empty: none
-  double log_time_to = 0;  // log the time at which this accuracy is reached; 0: off
-  bool test_io = false;    // reads the training data once and does not train
+  std::string log_file;    // path of a further log file; empty: none
+  double log_time_to = 0;  // logs when an accuracy first reaches each multiple of this; 0: off
+  bool test_io = false;    // whether to read the training data once instead of training
   bool retrain = false;    // MXNet-G's flag: resolve() turns it into resume unless there is a load_epoch
 };
 

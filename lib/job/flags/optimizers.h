@@ -20,7 +20,7 @@ struct OptimizerKind {
   bool takes_momentum = false;
   std::optional<double> learning_rate = {};  // the default of --lr; nullopt: the one in the network's script
   std::vector<OptimizerParameter> parameters = {};
-  bool uses_norms = false;  // the optimizer needs the norms of whole arrays, regardless of other flags
+  bool uses_norms = false;  // whether the optimizer needs the norms of whole arrays, regardless of other flags
 };
 const std::vector<OptimizerKind>& optimizer_kinds();
 std::vector<std::string> optimizer_kind_names();

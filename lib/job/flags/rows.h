@@ -52,16 +52,17 @@ Binding<Options> image_shape(Binding<Options> binding) {
   return binding;
 }
 
-// Limits that several flags share.
-inline constexpr double kProcessesMax = 65536;  // per role; ranks have 32 bits, but the scheduler keeps state for each
+// Limits that several flags share. The first one is the largest number of processes per role; ranks have 32 bits, but
+// the scheduler keeps state for each process.
+inline constexpr double kProcessesMax = 65536;
 inline constexpr double kThreadsMax = 1024;
 inline constexpr double kEpochsMax = 1e9, kStepsMax = 1e9;
 inline constexpr double kExamplesMax = 1e12;  // largest number of records
 inline constexpr double kBatchMax = 1 << 20, kClassesMax = 1e7, kLabelWidthMax = 1000, kLayersMax = 10000;
-inline constexpr double kEdgeMax = 16384;      // edge of the images that a network takes, in pixels
-inline constexpr double kImageEdgeMax = 8192;  // edge of the images that augmentation makes, in pixels
+inline constexpr double kEdgeMax = 16384;      // largest edge of the images that a network takes, in pixels
+inline constexpr double kImageEdgeMax = 8192;  // largest edge of the images that augmentation makes, in pixels
 inline constexpr double kSecondsMax = 1e7;     // limit for times: 115 days
-inline constexpr double kFactorMax = 1e6;      // learning rates, and factors of pixel values
+inline constexpr double kFactorMax = 1e6;      // limit for learning rates, and for factors of pixel values
 
 // A part of the table with a heading of its own in --help.
 struct Section {

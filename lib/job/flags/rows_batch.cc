@@ -7,7 +7,7 @@ namespace dtrain::job {
 namespace {
 
 constexpr double kCoresMax = 65536;
-constexpr double kMemoryMax = 1e12;  // bytes that a job may request for one process
+constexpr double kMemoryMax = 1e12;  // largest number of bytes that a job may request for one process
 
 std::vector<Row> request_rows() {
   return {

@@ -27,7 +27,7 @@ std::optional<T> whole(std::string_view text) {
   return value;
 }
 
-constexpr size_t kTextValueMax = 4096;  // the longest path on Linux
+constexpr size_t kTextValueMax = 4096;  // largest length of a text: that of the longest path on Linux
 
 struct Unit {
   std::string_view name;

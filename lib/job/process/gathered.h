@@ -16,7 +16,7 @@ struct Chunk {
   std::string bytes;
 };
 
-// ---- Indexing record files before the job starts.
+// ---- Messages about the indexing of record files, before the job starts.
 
 struct FileCount {
   uint64_t files = 0;
@@ -27,7 +27,7 @@ struct IndexProgress {
   uint64_t offset = 0;  // bytes read of the record file
 };
 
-// ---- Joining the workers' devices.
+// ---- Messages for joining the workers' devices.
 
 struct DeviceCount {
   uint64_t devices = 0;
@@ -37,14 +37,14 @@ struct Address {
   std::string bytes;
 };
 
-// ---- Training.
+// ---- Messages during training.
 
 // The part of a checkpoint that belongs to each worker.
 struct WorkerState {
-  uint64_t steps = 0;  // since the start of the run
+  uint64_t steps = 0;  // number of steps of the worker since the start of the run
   double loss_scale = 0;
   int64_t good_steps = 0;           // successive steps without overflow, for a dynamic loss scale
-  std::vector<double> metric_sums;  // sums over the current epoch
+  std::vector<double> metric_sums;  // sums of the worker's metrics over the current epoch
 };
 // Where training starts. Sent by worker 0; the others send an empty one.
 struct RunStart {
@@ -64,7 +64,7 @@ struct EpochEnd {
 struct CheckpointState {
   WorkerState worker;
   bool is_due = false;
-  uint64_t next_meeting = 0;  // counted in steps of each worker
+  uint64_t next_meeting = 0;  // the next meeting takes place after this number of steps of each worker
 };
 struct Speed {
   double samples_per_s = 0;

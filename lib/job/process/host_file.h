@@ -23,16 +23,16 @@ struct Flags;
 
 struct HostLine {
   std::string host;                   // host name or address; an IPv6 address is without its brackets
-  int64_t ssh_port = 0;               // 0: ssh's own configuration decides
-  std::string user = {};              // empty: ssh's own configuration decides
+  int64_t ssh_port = 0;               // port of the host's ssh server; 0: ssh's own configuration decides
+  std::string user = {};              // user name for ssh; empty: ssh's own configuration decides
   std::optional<int64_t> slots = {};  // maximum number of servers and workers together; nullopt: no limit
-  std::vector<int64_t> gpus = {};     // divided among the host's workers; empty: not given
+  std::vector<int64_t> gpus = {};     // GPUs, which are divided among the host's workers; empty: not given
   Role role = Role::kNone;            // only servers or only workers run here; kNone: both may
   int64_t number = 0;                 // line number in the file, from 1
 };
 
 struct HostFile {
-  std::string name;  // for messages
+  std::string name;  // name of the file, for messages
   std::vector<HostLine> lines;
 };
 
@@ -43,8 +43,8 @@ Result<HostFile> parse_host_file(std::string_view text, const std::string& name)
 // How ssh reaches a host.
 struct SshAddress {
   std::string host;
-  int64_t port = 0;       // 0: ssh's own configuration decides
-  std::string user = {};  // empty: ssh's own configuration decides
+  int64_t port = 0;       // port of the host's ssh server; 0: ssh's own configuration decides
+  std::string user = {};  // user name for ssh; empty: ssh's own configuration decides
   auto operator<=>(const SshAddress&) const = default;
 };
 
@@ -53,7 +53,7 @@ std::vector<SshAddress> ssh_addresses(const HostFile& file);
 
 struct ProcessSlot {
   std::string host;
-  std::vector<int64_t> gpus = {};  // empty: the flags decide
+  std::vector<int64_t> gpus = {};  // GPUs of the process; empty: the flags decide
   SshAddress ssh = {};
 };
 struct HostAssignment {

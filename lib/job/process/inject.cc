@@ -9,7 +9,7 @@ namespace dtrain::job {
 
 namespace {
 
-constexpr double kLongestMs = 3.6e6;  // one hour; no test needs more
+constexpr double kLongestMs = 3.6e6;  // the longest time that a rule may give, one hour; no test needs more
 
 template <class Value>
 using Rules = std::vector<Inject::Rule<Value>>;

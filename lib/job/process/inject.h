@@ -38,7 +38,7 @@ struct Inject {
   template <class Value>
   struct Rule {
     Value value = {};
-    std::optional<ProcessName> where = {};  // nullopt: in all processes
+    std::optional<ProcessName> where = {};  // the process to which the rule applies; nullopt: all processes
     bool operator==(const Rule&) const = default;
   };
   std::vector<Rule<double>> drop, dup, step_ms, index_ms;

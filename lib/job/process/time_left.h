@@ -9,7 +9,7 @@ namespace dtrain::job {
 
 // Steps are those of all workers together.
 struct JobPace {
-  int64_t steps = 0;           // made since the run began
+  int64_t steps = 0;           // number of steps made since the run began
   int64_t steps_of_epoch = 1;  // steps in an epoch; at least 1
   int64_t epochs = 0;          // epochs of the whole job
   double steps_per_s = 0;      // current rate, without the time between steps; 0: not known yet

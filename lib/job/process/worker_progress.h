@@ -16,7 +16,7 @@ struct Quality {
 struct WorkerProgress {
   uint64_t step = 0;
   double samples_per_s = 0;    // rate of this worker
-  double wait_data_share = 0;  // fraction of the time since the last report
+  double wait_data_share = 0;  // fraction of the time since the last report in which the worker waited for data
   double wait_network_share = 0;
   // The stage that limits the worker; kNone: data does not limit it, or the stage is not known.
   DataStage data_stage = DataStage::kNone;

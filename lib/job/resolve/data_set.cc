@@ -65,7 +65,7 @@ const DataSet* find_data_set(std::string_view name) {
 }
 
 std::string_view data_set_of_network(std::string_view network, int64_t num_layers) {
-  if (is_name_of_file(network)) return "imagenet";  // the label says nothing about the images
+  if (is_name_of_file(network)) return "imagenet";  // the name of a network from a file says nothing about its images
   if (network == "mlp" || network.starts_with("lenet")) return "mnist";
   if (network == "3conv" || network == "small" || network.find("-28-small") != network.npos) return "cifar10";
   for (const std::string_view family : {"cross", "dfnmr", "resnet-zscore"}) {
@@ -83,7 +83,7 @@ std::vector<int64_t> image_of_network(std::string_view network, int64_t num_laye
 }
 
 double default_learning_rate(std::string_view network, int64_t num_layers) {
-  if (network.starts_with("resnet-zscore")) return 0.1;  // MXNet-G has a separate script for it
+  if (network.starts_with("resnet-zscore")) return 0.1;  // MXNet-G has a separate script for this network
   return find_data_set(data_set_of_network(network, num_layers))->learning_rate;
 }
 
@@ -158,7 +158,8 @@ Result<> apply_own_data_set(Flags& flags, const RecognizeDataSet& recognize) {
   NetworkFlags& network = flags.job.network;
   const std::string& name = flags.job.augment.data_type;
   if (name.empty()) flags.sources.erase("data-type");  // "auto": the user did not choose the data set that was found
-  const bool is_form = !name.empty() && find_data_set(name) == nullptr;  // the other values come from the files
+  // Whether the name is only a form, such as records; then the other values come from the files.
+  const bool is_form = !name.empty() && find_data_set(name) == nullptr;
   if (!name.empty() && !(is_form && (network.num_classes == 0 || network.image_shape.empty()))) {
     return apply_data_set(name, flags.job);
   }

@@ -55,8 +55,8 @@ void complete_resize(AnySize has_any_size, AugmentFlags& augment);
 // What the files of a data set were found to be.
 struct FoundData {
   std::string name;     // a name that find_data_set knows, or the form of another data set: idx, records, folder
-  int64_t classes = 0;  // 0: not known from the files
-  std::vector<int64_t> image_shape;  // [c, h, w]; empty: not known from the files
+  int64_t classes = 0;  // number of classes; 0: not known from the files
+  std::vector<int64_t> image_shape;  // shape of the images, [c, h, w]; empty: not known from the files
   std::string seen = {};             // what the files contain, for messages
   int64_t channels = 0;              // channels of the images: 1 if all of them are gray, 3 if some are not; 0: unknown
 };

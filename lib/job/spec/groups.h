@@ -17,12 +17,12 @@ namespace dtrain::job {
 
 // The names by which the file may refer to a worker's host. Either may be empty.
 struct WorkerPlace {
-  std::string host;     // its name in the host file, or the host's own hostname
-  std::string address;  // without a port
+  std::string host;     // name of the worker's host in the host file, or the host's own hostname
+  std::string address;  // address of the worker's host, without a port
 };
 
 struct GroupsFile {
-  std::string name;  // for messages
+  std::string name;  // name of the file, for messages
   std::string text;
 };
 

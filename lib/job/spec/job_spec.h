@@ -32,7 +32,7 @@ struct JobSpec {
   std::vector<int64_t> groups = {};   // the group of each worker, indexed by rank; only for GSP
   std::vector<Interval> shares = {};  // the records of each worker, indexed by rank
   std::vector<int64_t> batches = {};  // number of batches in one pass over the share, indexed by rank
-  std::string placement = {};         // the text form of kvstore/wire/placement.h
+  std::string placement = {};         // which server holds each slice, as kvstore/wire/placement.h writes it
 
   // Only stored in the file in the run directory; not part of text(), hash() and differences().
   Remembered remembered = {};

@@ -25,7 +25,8 @@ using Clock = std::chrono::steady_clock;
 using Method = HttpRequest::Method;
 
 constexpr std::chrono::milliseconds kStreamInterval{1000};
-constexpr size_t kThreads = 8;  // in addition to the threads that streams occupy
+// Number of threads that answer requests, in addition to the threads that streams occupy.
+constexpr size_t kThreads = 8;
 constexpr unsigned kHttpUnacknowledgedMs = 10000;
 constexpr const char* kPlain = "text/plain; charset=utf-8";
 constexpr const char* kEvents = "text/event-stream; charset=utf-8";

@@ -19,8 +19,8 @@ inline constexpr double kChartNumberMax = 1e100;
 enum class Scale : uint8_t { kLinear, kLog };
 
 struct Axis {
-  std::string title;      // "loss"
-  std::string unit = {};  // "s"; empty: none
+  std::string title;      // title of the chart, such as "loss"
+  std::string unit = {};  // unit of the values, such as "s"; empty: none
   Scale scale = Scale::kLinear;
   bool from_zero = false;  // the axis begins at 0, even if all values are far from 0; ignored on a log scale
 };

@@ -16,8 +16,9 @@ namespace {
 
 using Anchor = TextStyle::Anchor;
 constexpr double kAxisTitle = 18;
-constexpr size_t kMarksMax = 80;        // with more points, marks cannot be distinguished
-constexpr size_t kChartEventsMax = 12;  // more events would hide the data
+// Maximum number of points with marks; with more points, marks cannot be distinguished.
+constexpr size_t kMarksMax = 80;
+constexpr size_t kChartEventsMax = 12;  // maximum number of events that are drawn; more would hide the data
 
 bool is_shown(double value, Scale scale) {
   return std::abs(value) <= kChartNumberMax && (scale == Scale::kLinear || value > 0);

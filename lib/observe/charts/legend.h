@@ -10,11 +10,11 @@ namespace dtrain::observe {
 struct LegendEntry {
   std::string name;
   int color = 0, dash = 0;
-  bool is_bar = false;  // a square instead of a line
+  bool is_bar = false;  // whether the entry shows a square instead of a line
   bool has_marker = false;
 };
 
-// Like draw(): returns the height, and draws nothing if `canvas` is null.
+// Draws the legend and returns its height. If `canvas` is null, nothing is drawn, as in draw().
 double draw_legend(const std::vector<LegendEntry>& entries, const Box& place, Canvas* canvas, Canvas& ruler);
 
 }  // namespace dtrain::observe

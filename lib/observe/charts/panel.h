@@ -11,7 +11,7 @@ namespace dtrain::observe {
 inline constexpr double kPanelMargin = 10, kPanelBelow = 36;
 inline const TextStyle kPanelLabel{.size = 11, .ink = {Ink::Kind::kMuted}};
 
-// Like draw(): returns the height, and draws nothing if `canvas` is null.
+// Draws the title and returns its height. If `canvas` is null, nothing is drawn, as in draw().
 double draw_title(const std::string& title, double y, double width, Canvas* canvas, Canvas& ruler);
 
 }  // namespace dtrain::observe

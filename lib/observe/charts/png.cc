@@ -10,7 +10,7 @@
 namespace dtrain::observe {
 namespace {
 
-constexpr double kSideMax = 32'000;  // pixels; Cairo's limit is 32,767
+constexpr double kSideMax = 32'000;  // largest width and height, in pixels; Cairo's limit is 32,767
 
 cairo_status_t append_png(void* closure, const unsigned char* data, unsigned int length) {
   static_cast<std::string*>(closure)->append(reinterpret_cast<const char*>(data), length);

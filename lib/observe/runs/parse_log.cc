@@ -127,7 +127,7 @@ class LogTable::Values {
   }
 
   EpochPlaces places_;
-  std::vector<std::string> names_;        // as they appear in lines
+  std::vector<std::string> names_;        // names of the values, such as "Train-accuracy", as they appear in lines
   std::vector<std::vector<Mean>> means_;  // one list for each name, indexed by the epoch's position
 };
 
