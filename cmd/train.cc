@@ -129,7 +129,7 @@ std::optional<launch::JobRecord> record_process(const Call& call, const std::str
 
 Result<int> run_process(const Call& call, const job::Flags& flags) {
   const SignalThread signals;
-  std::optional<launch::JobRecord> record;  // its destructor removes the record
+  std::optional<launch::JobRecord> record;  // the record of this process; its destructor removes it
   return role::run_process(flags, signals.signals(), [&](const std::string& run_dir) {
     if (auto made = record_process(call, run_dir)) record.emplace(*std::move(made));
   });

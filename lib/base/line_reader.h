@@ -13,7 +13,7 @@ namespace dtrain {
 
 class LineReader {
  public:
-  // Longer lines are truncated.
+  // Lines that are longer than this are truncated.
   static constexpr size_t kLineBytesMax = size_t{1} << 20;
 
   // Code::kNotFound if the file does not exist; kData if it cannot be read.

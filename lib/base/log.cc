@@ -125,7 +125,7 @@ struct Log::Sinks {
   std::shared_ptr<spdlog::logger> logger = std::make_shared<spdlog::logger>("dtrain", all);
   std::shared_ptr<spdlog::logger> file_logger = std::make_shared<spdlog::logger>("files", files);
   std::atomic<int> errors = 0;
-  std::shared_ptr<ConsoleSink> console;  // nullptr if the Log is silent
+  std::shared_ptr<ConsoleSink> console;  // the sink for stderr; nullptr if the Log is silent
   int verbosity = 0;
 };
 

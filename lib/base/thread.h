@@ -22,7 +22,7 @@ void name_thread(const std::string& name);
 // Runs loops over independent items on a fixed number of threads, including the calling thread.
 class ThreadPool {
  public:
-  explicit ThreadPool(int threads, const std::string& name = "pool");  // threads >= 1
+  explicit ThreadPool(int threads, const std::string& name = "pool");  // `threads` must be at least 1
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

@@ -38,7 +38,7 @@ class Waits {
     SteadyTime since_;
   };
 
-  [[nodiscard]] std::vector<OpenWait> open() const;  // oldest first
+  [[nodiscard]] std::vector<OpenWait> open() const;  // the waits that are open now, the oldest first
 
  private:
   struct Entry {

@@ -23,7 +23,7 @@ constexpr double kNsPerS = 1e9;
 
 // The spans with one name.
 struct Calls {
-  std::vector<double> seconds;  // in chronological order
+  std::vector<double> seconds;  // durations of the spans, in chronological order
   double bytes = 0;             // bytes that are read and written in all spans together
 };
 

@@ -34,7 +34,7 @@ struct BenchInputResult {
   int64_t bad_records = 0;
   images::Stages stages;
 
-  [[nodiscard]] const char* form() const;  // "pixels" or "floats"
+  [[nodiscard]] const char* form() const;  // the form of the images in batches: "pixels" or "floats"
   [[nodiscard]] std::string json() const;  // the result as JSON, on one line
   [[nodiscard]] std::string text() const;  // the result as text for people
 };

@@ -95,7 +95,7 @@ class DeviceBench {
   const KvPlan& plan_;
   const std::function<void(std::string_view)>& line_;
   BenchKvResult result_;
-  std::vector<std::unique_ptr<KvArrays>> arrays_;  // indexed by device
+  std::vector<std::unique_ptr<KvArrays>> arrays_;  // the arrays of each device, indexed by device
   std::vector<std::vector<float>> gradients_;      // the original gradients, indexed by device
   std::unique_ptr<KvReference> reference_;
   Waits waits_;

@@ -57,7 +57,7 @@ class KvReference {
   kvstore::Counters counters_;
   std::vector<std::vector<float>> sums_;  // for each array, the sum of all workers' gradients
   std::vector<std::vector<float>> weights_;
-  std::vector<std::vector<std::vector<float>>> state_;  // indexed by key and slot
+  std::vector<std::vector<std::vector<float>>> state_;  // optimizer state, indexed by key and slot
 };
 
 }  // namespace dtrain::bench

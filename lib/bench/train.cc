@@ -170,7 +170,7 @@ class TrainBench {
   std::unique_ptr<BenchDevice> device_;
   exec::Executor* executor_ = nullptr;  // the device owns the executor
   Waits waits_;
-  std::unique_ptr<kvstore::Store> store_;  // null if inference is measured
+  std::unique_ptr<kvstore::Store> store_;  // the store that updates the weights; null if inference is measured
   Data data_;
   uint64_t step_ = 0;
   std::vector<double> seconds_;

@@ -52,7 +52,7 @@ struct Profile {
     double share = 0;  // fraction of the batch's time
     [[nodiscard]] double share_of_bound() const { return least_s > 0 ? bound_s / least_s : 0; }
   };
-  std::vector<Line> lines;  // in order of decreasing time
+  std::vector<Line> lines;  // the steps of a batch, in order of decreasing time
 };
 
 struct BenchTrainResult {
@@ -64,7 +64,7 @@ struct BenchTrainResult {
   struct Rate {
     double median = 0, min = 0, max = 0;
   };
-  Rate samples_per_s;             // statistics over the batches
+  Rate samples_per_s;             // rate in samples/s, with statistics over the batches
   std::vector<double> batches_s;  // duration of each batch
   uint64_t peak_rss_bytes = 0;
   struct Bound {

@@ -43,7 +43,7 @@ struct BatchRequest {
 
 // The command as the user typed it.
 struct UserCommand {
-  std::string executable;              // absolute path
+  std::string executable;              // absolute path of this executable
   std::vector<std::string> arguments;  // the arguments without the program's name and the sub-command
   const job::Flags& flags;             // parsed from `arguments`, with --resume resolved
   job::Environment environment = {};
@@ -52,9 +52,10 @@ struct UserCommand {
 
 // The settings of the launcher inside the batch job.
 struct CommandInside {
-  std::string launcher = {};     // the value of --launcher; empty: the launcher recognizes the allocation
-  std::string run_dir = {};      // as in BatchRequest: absolute; empty: the job creates a run directory
-  std::string checkpoints = {};  // as in BatchRequest: absolute prefix; empty: the checkpoints are in the run directory
+  std::string launcher = {};  // the value of --launcher; empty: the launcher recognizes the allocation
+  std::string run_dir = {};   // absolute path of the run directory, as in BatchRequest; empty: the job creates one
+  // Absolute prefix of the checkpoints, as in BatchRequest; empty: they are in the run directory.
+  std::string checkpoints = {};
 };
 
 // Code::kUsage: more nodes than processes, GPUs that are not numbered from 0, or a flag that cannot be used here.

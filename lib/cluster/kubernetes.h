@@ -37,9 +37,9 @@ Result<int> run_kubernetes_job(const KubernetesJob& job, const KubernetesLimits&
 // The part of the output of `kubectl get pods -o json` about one pod that is used here.
 struct Pod {
   std::string name;
-  std::string phase;             // "Pending", "Running", "Succeeded", "Failed"
-  std::string waits = {};        // "ErrImagePull: ...", or the reason why the pod has no node; empty: it is not waiting
-  bool never = false;            // the pod will not start unless something is changed
+  std::string phase;       // state of the pod: "Pending", "Running", "Succeeded", "Failed"
+  std::string waits = {};  // why the pod waits: "ErrImagePull: ...", or why it has no node; empty: it is not waiting
+  bool never = false;      // the pod will not start unless something is changed
   std::optional<int> code = {};  // exit code of its container, if that has ended
   std::string finished = {};     // time of the container's end, as a text that can be compared
   std::string reason = {};       // why the pod or its container ended: "OOMKilled", "Evicted"

@@ -18,7 +18,8 @@ struct KubernetesSetting {
   std::chrono::seconds stop_time{120};  // time that a pod has to write a checkpoint before it is killed
   std::vector<std::string> arguments;   // the user's arguments, without program name and subcommand
   std::string network;                  // the network's name without a path
-  std::vector<std::string> exports = {}, server_exports = {}, worker_exports = {};  // "NAME=value"
+  // Variables of all processes, of servers and of workers, each as "NAME=value".
+  std::vector<std::string> exports = {}, server_exports = {}, worker_exports = {};
 };
 
 // The YAML for `kubectl apply -f -`. Code::kUsage: a flag that Kubernetes needs is missing, or is malformed.

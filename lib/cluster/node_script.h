@@ -21,7 +21,8 @@ struct NodeScript {
   std::string run_dir = {};           // the run directory, in shell syntax
   std::vector<std::string> command;   // the executable and the flags of every process
   std::vector<std::string> own = {};  // further arguments of every process, in shell syntax
-  std::vector<std::string> exports = {}, server_exports = {}, worker_exports = {};  // "NAME=value"
+  // Variables of all processes, of servers and of workers, each as "NAME=value".
+  std::vector<std::string> exports = {}, server_exports = {}, worker_exports = {};
 };
 
 // The script runs in any POSIX shell. It passes TERM on to the processes. It ends when all processes have ended, with

@@ -13,7 +13,7 @@ namespace dtrain::cluster {
 // An array of tasks. This process runs in the first task.
 struct SgeTasks {
   std::string job;                 // the job's number, from the variable JOB_ID
-  std::vector<std::string> hosts;  // indexed by task: distinct names ("node1", "node1#2")
+  std::vector<std::string> hosts;  // distinct names of the tasks' hosts, indexed by task ("node1", "node1#2")
   std::vector<std::string> names;  // names of the hosts, without a number
 };
 // True if this process runs in a task of an array.

@@ -11,11 +11,11 @@ namespace dtrain::cluster {
 
 // The part of `scontrol --oneliner show job` about a job that is used here.
 struct SlurmJob {
-  std::string state = {};   // "PENDING", "RUNNING", "CANCELLED"
+  std::string state = {};   // state of the job: "PENDING", "RUNNING", "CANCELLED"
   std::string reason = {};  // why the job waits: "Resources", or "None"
   std::string partition = {};
-  std::string nodes = {};  // "node[1-3]"; empty before the job runs
-  std::string start = {};  // "2026-11-25T01:32:42"; if the job is waiting, the expected time; empty: unknown
+  std::string nodes = {};  // the job's nodes: "node[1-3]"; empty before the job runs
+  std::string start = {};  // when the job started or is expected to start: "2026-11-25T01:32:42"; empty: unknown
   int64_t restarts = 0;
   int code = 0, signal = 0;  // the two numbers that scontrol shows as ExitCode=CODE:SIGNAL
 };

@@ -17,7 +17,7 @@ struct YarnService {
   std::chrono::seconds lifetime{0};           // longest time that the service may run; 0: no limit
   std::string image = {};                     // Docker image; empty: the program runs on the host
   std::string script = {};                    // script that each container runs with bash
-  std::vector<std::string> environment = {};  // "NAME=value"
+  std::vector<std::string> environment = {};  // variables of the containers, each as "NAME=value"
 };
 
 // The placeholder for the number of a container, from 0, which YARN replaces in the script.

@@ -51,7 +51,7 @@ class Board {
   const std::chrono::seconds limit_;
   Mutex mutex_;
   ConditionVariable changed_;
-  std::vector<std::string> given_ DT_GUARDED_BY(mutex_);  // indexed by rank
+  std::vector<std::string> given_ DT_GUARDED_BY(mutex_);  // the bytes that each rank has passed, indexed by rank
   size_t came_ DT_GUARDED_BY(mutex_) = 0;
 };
 

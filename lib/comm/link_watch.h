@@ -44,8 +44,9 @@ class LinkWatch {
 
   const Callbacks callbacks_;
   std::byte nothing_{};
-  std::unique_ptr<GlooBuffer> any_;                     // notified when any connection ends
-  std::vector<std::unique_ptr<GlooBuffer>> sentinels_;  // indexed by rank: notified when that rank's connection ends
+  std::unique_ptr<GlooBuffer> any_;  // notified when any connection ends
+  // A buffer for each rank that gloo notifies when that rank's connection ends; indexed by rank.
+  std::vector<std::unique_ptr<GlooBuffer>> sentinels_;
 
   Mutex mutex_;
   bool stop_ DT_GUARDED_BY(mutex_) = false;

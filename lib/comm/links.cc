@@ -83,7 +83,7 @@ class GlooLinks final : public Links {
 
   Mutex mutex_;
   const Message* waits_for_ DT_GUARDED_BY(mutex_) = nullptr;  // the message that the caller's thread waits for
-  std::vector<bool> is_lost_ DT_GUARDED_BY(mutex_);           // indexed by rank
+  std::vector<bool> is_lost_ DT_GUARDED_BY(mutex_);           // whether each rank is lost, indexed by rank
   std::vector<uint32_t> lost_ DT_GUARDED_BY(mutex_);          // lost ranks, in the order in which they were lost
   std::string first_loss_ DT_GUARDED_BY(mutex_);              // why the first rank in lost_ was lost
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);

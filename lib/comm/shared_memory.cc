@@ -78,7 +78,7 @@ class Group {
   }
 
  private:
-  using Arrays = std::span<float* const>;  // indexed by rank
+  using Arrays = std::span<float* const>;  // the array of each rank, indexed by rank
 
   // Returns arrays_, which does not change until all ranks are done.
   Result<Arrays> come(uint32_t rank, const Call& call) DT_EXCLUDES(mutex_);
@@ -96,11 +96,11 @@ class Group {
   const double wait_limit_s_;
   Mutex mutex_;
   ConditionVariable changed_;
-  std::vector<Call> calls_ DT_GUARDED_BY(mutex_);     // indexed by rank
-  std::vector<float*> arrays_ DT_GUARDED_BY(mutex_);  // indexed by rank
+  std::vector<Call> calls_ DT_GUARDED_BY(mutex_);     // the call of each rank, indexed by rank
+  std::vector<float*> arrays_ DT_GUARDED_BY(mutex_);  // the array of each rank, indexed by rank
   // Indexed by rank: whether it has arrived at the operation that has not begun yet.
   std::vector<bool> arrived_ DT_GUARDED_BY(mutex_);
-  std::vector<bool> left_ DT_GUARDED_BY(mutex_);      // indexed by rank
+  std::vector<bool> left_ DT_GUARDED_BY(mutex_);      // whether the end of each rank was destroyed, indexed by rank
   uint32_t arrived_count_ DT_GUARDED_BY(mutex_) = 0;  // number of ranks set in arrived_
   uint32_t working_ DT_GUARDED_BY(mutex_) = 0;        // number of ranks that have arrived and are not done
   uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;          // number of operations at which all ranks have arrived

@@ -17,8 +17,8 @@ namespace dtrain::dataset {
 // The images of an archive: a list that can be packed, and where the archive holds the content of each image.
 struct ArchivedImages {
   std::vector<data::ListEntry> entries;
-  std::vector<std::string> classes;      // names, indexed by label
-  std::vector<data::TarMember> members;  // one for each entry, indexed by its id
+  std::vector<std::string> classes;      // names of the classes, indexed by label
+  std::vector<data::TarMember> members;  // where the archive holds the image of each entry, indexed by the entry's id
 };
 
 // Lists the images in an archive of archives, with one inner archive for each class: "n01440764.tar" holds the images

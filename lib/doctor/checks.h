@@ -13,17 +13,17 @@ namespace dtrain::doctor {
 
 // From best to worst; kSkip: the check was not requested, or is not possible.
 enum class Verdict { kSkip, kPass, kWarn, kFail };
-std::string_view word_of(Verdict verdict);  // "pass"
+std::string_view word_of(Verdict verdict);  // the word for a verdict in the table, such as "pass"
 
 // The results for one of the examined hosts.
 struct HostReport {
   std::string name;  // as in the host file, or "this host"
   bool is_launcher = false;
-  bool is_here = false;              // this is the launcher's host, perhaps under another name such as "localhost"
+  bool is_here = false;  // whether this is the launcher's host, perhaps under another name such as "localhost"
   int64_t workers = 0, servers = 0;  // processes of the job on this host
   int64_t gpus = 0;                  // number of GPUs that the workers on this host use
-  bool has_first_worker = false;     // this host runs worker 0, which writes the checkpoints
-  std::optional<Facts> facts = {};   // nullopt: the host could not be examined
+  bool has_first_worker = false;     // whether this host runs worker 0, which writes the checkpoints
+  std::optional<Facts> facts = {};   // what the host has reported about itself; nullopt: the host could not be examined
   std::string error = {};            // why the host could not be examined
   bool shares_run_directory = false;
   std::vector<Contact> contacts = {};  // connections from this host to other hosts
@@ -53,7 +53,7 @@ struct Asked {
 struct Examined {
   Asked asked;
   std::vector<HostReport> hosts;      // the launcher's host is the first
-  std::vector<PairSpeed> pairs = {};  // measured with --perf
+  std::vector<PairSpeed> pairs = {};  // the speeds between pairs of hosts, measured with --perf
 };
 
 struct Row {

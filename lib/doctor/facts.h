@@ -30,7 +30,7 @@ struct DataFile {
 struct Processor {
   std::string name;
   int64_t cores = 0;
-  std::vector<std::string> isa = {};  // those names of known_isa() that the processor supports
+  std::vector<std::string> isa = {};  // the instruction sets of known_isa() that the processor supports
 };
 
 struct RunDirectory {

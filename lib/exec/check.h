@@ -22,7 +22,8 @@ struct Comparison {
   std::string what;
   double error = 0;      // normalized error (rounding.h); infinite if the tested executor does not expose the tensor
   double tolerance = 0;  // the largest error that rounding explains
-  [[nodiscard]] bool agrees() const { return error <= tolerance; }  // false if the error is a NaN
+  // Whether the tensors agree; false also if the error is a NaN.
+  [[nodiscard]] bool agrees() const { return error <= tolerance; }
   [[nodiscard]] std::string text() const;
 };
 

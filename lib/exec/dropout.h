@@ -13,7 +13,7 @@ namespace dtrain::exec {
 struct DropRule {
   uint64_t node = 0;       // derived from the node's name
   uint32_t threshold = 0;  // elements whose random number is below this are dropped
-  float factor = 1;        // multiplies the kept elements
+  float factor = 1;        // the factor by which the kept elements are multiplied
 };
 
 DropRule drop_rule(const graph::Node& node, const graph::Dropout& op);

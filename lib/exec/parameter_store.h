@@ -42,7 +42,7 @@ class ParameterStore {
 
   std::vector<graph::ParameterInfo> parameters_, statistics_;
   ParameterMemory memory_;
-  std::vector<Place> places_;  // sorted by node and argument
+  std::vector<Place> places_;  // the location of each node's arguments, sorted by node and argument
 };
 
 }  // namespace dtrain::exec

@@ -40,7 +40,7 @@ class Folding {
 
   FoldedGraph run() {
     std::vector<NodeId> order = graph_.canonical_order();
-    std::ranges::sort(order);  // so that inputs, which have smaller numbers, precede their readers
+    std::ranges::sort(order);  // sorted, so that inputs, which have smaller numbers, precede their readers
     for (const NodeId id : order) {
       const std::optional<NodeId> norm = norm_after(id);
       if (norm) folded_.insert(*norm);

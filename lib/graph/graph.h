@@ -260,9 +260,10 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<Variable> variables_;
   std::unordered_set<std::string> node_names_, variable_names_;
-  std::vector<std::variant<VariableId, Edge>> tensors_;  // indexed by TensorId
-  std::vector<TensorId> first_output_;                   // indexed by NodeId
-  std::vector<NodeId> heads_;                            // empty: the last node is the only head
+  // What each tensor is, indexed by TensorId: a variable, or the output of a node.
+  std::vector<std::variant<VariableId, Edge>> tensors_;
+  std::vector<TensorId> first_output_;  // indexed by NodeId
+  std::vector<NodeId> heads_;           // the nodes whose outputs are results; empty: the last node is the only one
 };
 
 // A place where a node reads a tensor.
@@ -288,7 +289,7 @@ struct ParameterInfo {
 struct InputInfo {
   VariableId variable;
   std::string name;
-  Shape shape;  // [c, h, w] or [c]
+  Shape shape;  // shape for one image: [c, h, w] or [c]
 };
 struct LabelInfo {
   VariableId variable;

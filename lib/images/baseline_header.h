@@ -17,7 +17,7 @@ struct BaselineHeader {
   static constexpr size_t kTables = 4;
   struct Component {
     int h = 1, v = 1;                 // horizontal and vertical sampling factor
-    const uint16_t* steps = nullptr;  // [64]: quantization steps, row by row
+    const uint16_t* steps = nullptr;  // 64 quantization steps, row by row
     size_t dc = 0, ac = 0;            // indexes of the Huffman tables for DC and AC coefficients
   };
   int height = 0, width = 0;

@@ -9,7 +9,7 @@
 namespace dtrain::images {
 
 struct ImageFacts {
-  std::string format;             // "JPEG", "progressive JPEG", "PNG", "raw pixels", ...
+  std::string format;             // format of the image: "JPEG", "progressive JPEG", "PNG", "raw pixels", ...
   std::string colors;             // for a JPEG: "gray", "color", "CMYK"; otherwise empty
   int64_t height = 0, width = 0;  // size of the upright image, as training sees it
   int orientation = 1;            // the value of the image's EXIF orientation tag, from 1 (upright) to 8

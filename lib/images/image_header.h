@@ -16,9 +16,9 @@ constexpr int64_t kImagePixelsMax = int64_t{1} << 26;
 constexpr int64_t kDecodingBytesMax = int64_t{224} << 20;
 
 struct ImageHeader {
-  std::string_view format;  // "PNG", for messages
+  std::string_view format;  // name of the format, for messages: "PNG"
   int64_t height = 0, width = 0;
-  int bits = 8;  // bits per channel
+  int bits = 8;  // number of bits per channel
 };
 
 // Reads the header of a raw image (raw_image.h) or of a PNG file. Code::kData: the header is truncated or invalid, or

@@ -30,7 +30,7 @@ struct JpegDecoder::State {
   BaselineJpeg baseline;
 
   void create() {
-    decompress.client_data = this;  // this object stays at its address
+    decompress.client_data = this;  // safe, because this object stays at its address
     jpeg_create_decompress(&decompress);
     decompress.progress = &progress;
   }

@@ -16,8 +16,8 @@ namespace dtrain::images {
 
 // A Huffman table as it is stored in a file.
 struct HuffmanCode {
-  const uint8_t* counts = nullptr;   // [17]: counts[n] is the number of codes of n bits; counts[0] is unused
-  const uint8_t* symbols = nullptr;  // [256]: in the order of the codes
+  const uint8_t* counts = nullptr;   // 17 numbers: counts[n] is the number of codes of n bits; counts[0] is unused
+  const uint8_t* symbols = nullptr;  // up to 256 symbols, in the order of their codes
 };
 
 class HuffmanTable {
@@ -61,8 +61,8 @@ class HuffmanTable {
 struct JpegBlocks {
   static constexpr size_t kSize = 64;
   int per_row = 0;                   // number of blocks in a row
-  std::vector<int16_t> values = {};  // [rows of blocks][per_row][kSize], each block row by row
-  std::vector<uint8_t> ends = {};    // one per block: the values from this position on, in zigzag order, are 0
+  std::vector<int16_t> values = {};  // the blocks' numbers, as [rows of blocks][per_row][kSize], each block row by row
+  std::vector<uint8_t> ends = {};    // for each block, the position from which on its values, in zigzag order, are 0
   void resize(int blocks_per_row, int rows) {
     per_row = blocks_per_row;
     const auto count = static_cast<size_t>(blocks_per_row) * static_cast<size_t>(rows);

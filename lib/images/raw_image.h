@@ -16,7 +16,7 @@ struct RawImage {
   static constexpr size_t kHeaderBytes = 12;
   static constexpr int kEdgeMax = 65535;
   int height = 0, width = 0, channels = 0;
-  Bytes pixels;  // [height, width, channels]
+  Bytes pixels;  // the pixels, as [height, width, channels]
 
   [[nodiscard]] const uint8_t* at(int y, int x) const {
     return pixels.data() + (static_cast<size_t>(y) * static_cast<size_t>(width) + static_cast<size_t>(x)) *

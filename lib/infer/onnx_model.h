@@ -16,7 +16,7 @@ struct OnnxNetwork {
   const graph::Graph& graph;
   const graph::Shapes& shapes;
   const ParameterView& values;  // weights and statistics, in the host's memory
-  Shape image;                  // [c, h, w]
+  Shape image;                  // shape of the images: [c, h, w]
   std::string name;
   std::map<std::string, std::string> metadata = {};
 };

@@ -97,7 +97,7 @@ class Report {
   }
 
   const PredictOptions& options_;
-  const std::vector<std::string> names_;  // indexed by class; empty: unknown
+  const std::vector<std::string> names_;  // names of the classes, indexed by class; empty: unknown
   const data::Dataset& images_;
   const Write& write_;
   size_t classes_ = 0, top_ = 0;

@@ -30,7 +30,7 @@ struct Score {
   std::string result = {};  // the result to which `counts` applies, if the network has several
   // How often each class was predicted for each class, by the network's first result.
   telemetry::ClassCounts counts = {};
-  std::vector<std::string> class_names = {};  // indexed by label; empty: unknown
+  std::vector<std::string> class_names = {};  // names of the classes, indexed by label; empty: unknown
 
   [[nodiscard]] std::string json() const;  // the result as JSON, on one line
   [[nodiscard]] std::string text() const;  // the lines of MXNet's score.py

@@ -14,7 +14,7 @@ struct Counters {
 
 // Sets the rate factor for all updates that begin when at least `from_samples` samples have been applied.
 struct RateChange {
-  double factor = 1;  // above 0
+  double factor = 1;  // the factor, above 0
   uint64_t from_samples = 0;
 };
 

@@ -19,7 +19,7 @@ namespace dtrain::kvstore {
 
 // What a checkpoint needs in addition to the weights: the optimizer state, taken at one consistent version.
 struct TrainingState {
-  std::vector<NamedArray> slots;  // "PARAMETER:SLOT", in canonical order
+  std::vector<NamedArray> slots;  // the optimizer state's arrays, named "PARAMETER:SLOT", in canonical order
   uint64_t samples = 0;    // samples applied since the start of the job: the position in the learning-rate schedule
   uint64_t updates = 0;    // number of updates of each parameter
   double rate_factor = 1;  // the factor by which the run has changed the schedule's learning rate
@@ -32,8 +32,9 @@ struct Traffic {
 };
 
 struct StoreTimes {
-  double wait_s = 0;                           // time for which the step loop waited for other devices and processes
-  std::optional<Traffic> traffic = Traffic{};  // nullopt: not counted, because a library such as NCCL does the sending
+  double wait_s = 0;  // time for which the step loop waited for other devices and processes
+  // What was sent and received; nullopt: not counted, because a library such as NCCL does the sending.
+  std::optional<Traffic> traffic = Traffic{};
 };
 
 // A bucket on one of the worker's devices.

@@ -41,11 +41,11 @@ class Agent {
 
   const AgentOptions& options_;
   proc::SignalQueue signals_;
-  std::unique_ptr<LocalHost> host_;  // null until the launcher has sent `open`
+  std::unique_ptr<LocalHost> host_;  // the host whose processes the agent runs; null until the launcher has sent `open`
   std::chrono::milliseconds kill_after_{0};
   proc::LineSplitter requests_{kMessageMax};
   std::string outbox_;
-  bool ending_ = false;  // the launcher is gone
+  bool ending_ = false;  // whether the launcher is gone
   bool killed_ = false;
   bool over_ = false;
   Clock::time_point deadline_ = Clock::now() + options_.silence_max;

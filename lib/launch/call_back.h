@@ -28,8 +28,8 @@ struct Hello {
   std::string host = {};
   std::vector<std::string> addresses = {};
 };
-std::string to_line(const Hello& hello);  // ends with a newline
-// Code::kDenied for anything else.
+std::string to_line(const Hello& hello);  // the line that an agent sends first; it ends with a newline
+// Parses the line that an agent sends first; Code::kDenied for any other line.
 Result<Hello> parse_hello(std::string_view line);
 
 // The identity of this process, from the variables of the command that started it.

@@ -9,12 +9,13 @@
 namespace dtrain::launch {
 
 struct Command {
-  std::string role = {};                      // "scheduler", "server", "worker"
+  std::string role = {};                      // role of the process: "scheduler", "server", "worker"
   int rank = 0;                               // rank of the process within its role
   std::string host = {};                      // shown in the prefix of its output
   std::vector<std::string> arguments = {};    // the first word is the executable
   std::vector<std::string> environment = {};  // "NAME=value", added to the variables of the host's environment
-  size_t host_number = 0;                     // 0: this host; else an index into the job's hosts, counted from 1
+  // The number of the host on which the process runs. 0 is this host; the job's other hosts are counted from 1.
+  size_t host_number = 0;
 
   // "worker 3"; the scheduler has no number because there is only one.
   [[nodiscard]] std::string name() const;

@@ -18,7 +18,7 @@ constexpr double kMiB = 1 << 20;
 
 // One stage of the copying: a command for each host.
 struct Step {
-  std::string what;     // shown with the progress
+  std::string what;     // what the step does, as shown with the progress
   std::string failure;  // the error's text, with placeholders for the host and the tool's message
   // The number of bytes to copy to each host, for the progress; empty if the command does not print how many it has
   // copied.

@@ -20,9 +20,9 @@ struct JobHistory {
     const FirstError* printed = nullptr;
   };
   std::optional<Error> start_error;  // an error of the launcher itself
-  bool may_have_trained = true;      // false: the job ended before training began, so there is nothing to resume
+  bool may_have_trained = true;      // whether training may have begun; if not, there is nothing to resume
   bool killed_by_user = false;       // a second interrupt killed the job
-  std::vector<Ended> ended;          // in chronological order
+  std::vector<Ended> ended;          // the processes that have ended, in chronological order
   std::vector<Process> processes;    // in the order in which they were started
 };
 

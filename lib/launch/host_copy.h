@@ -28,7 +28,7 @@ std::string copied_program(const std::string& directory);
 struct CopyState {
   bool has_program = false;
   bool has_rsync = false;
-  std::string architecture = {};  // "x86_64"
+  std::string architecture = {};  // architecture of the host's processor: "x86_64"
   std::string directory = {};     // identifies the directory; no other directory has the same text
 };
 

@@ -52,7 +52,7 @@ class HostRuns {
   void take_events();
 
   proc::SignalQueue signals_;
-  std::vector<std::unique_ptr<Host>> hosts_;  // in the order of make_hosts
+  std::vector<std::unique_ptr<Host>> hosts_;  // the hosts, in the order of make_hosts()
   std::vector<std::optional<Error>> lost_;    // why each host is lost; nullopt: it is not lost
   std::vector<Run> runs_;
 };

@@ -58,9 +58,10 @@ struct Job {
 };
 
 struct JobEnd {
-  int exit_code = 0;                               // exit code of the job (job_code in outcome.h)
-  std::string error;                               // the first error of the process that failed first; empty: none
-  std::map<std::string, uint64_t> peak_rss_bytes;  // indexed by process: "worker 3"
+  int exit_code = 0;  // exit code of the job (job_code in outcome.h)
+  std::string error;  // the first error of the process that failed first; empty: none
+  // Peak memory of each process, indexed by its name, such as "worker 3".
+  std::map<std::string, uint64_t> peak_rss_bytes;
   std::vector<std::string> findings = {};  // reported by the scheduler, as JSON objects (job/process/scheduler_lines.h)
 };
 

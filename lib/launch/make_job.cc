@@ -26,7 +26,7 @@ struct Common {
   std::vector<job::SshAddress> other_hosts;  // other hosts; empty: all processes run on this one
   // Indexed by rank: the Command::host_number of each server and worker. Empty without other hosts.
   std::vector<size_t> host_of_server, host_of_worker;
-  std::vector<int64_t> processes_on;  // indexed by Command::host_number
+  std::vector<int64_t> processes_on;  // number of servers and workers on each host, indexed by Command::host_number
   std::string remote_executable;
   std::string address;   // address of the scheduler; empty: the scheduler determines it
   bool loopback = true;  // all processes are on this host, and the user gave no addresses
@@ -213,7 +213,8 @@ Limits limits_of(const job::Flags& flags, bool by_group) {
   constexpr auto kSlack = std::chrono::seconds(3);
   Limits limits;
   limits.start = wire.start_timeout;
-  if (by_group) limits.greet = wire.start_timeout;  // all agents start together
+  // The agents of a group start together, so each may take as long as the whole start.
+  if (by_group) limits.greet = wire.start_timeout;
   limits.settle = wire.heartbeat_timeout + kDetection + kSlack;
   limits.settle_scheduler = wire.heartbeat_timeout + wire.scheduler_grace + kDetection + kSlack;
   if (flags.launch.stop_timeout.count() > 0) {

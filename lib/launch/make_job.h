@@ -29,7 +29,7 @@ struct Variables {
 Result<Variables> variables_of(const job::LaunchFlags& flags, const job::Environment& environment);
 
 struct JobSetting {
-  std::string executable;                    // absolute path
+  std::string executable;                    // absolute path of this executable
   std::vector<std::string> arguments;        // the user's arguments, without program name and subcommand
   const job::Flags& flags;                   // the flags that `arguments` give
   std::string host;                          // this host's name, for prefixes
@@ -40,7 +40,7 @@ struct JobSetting {
   Variables variables = {};
   bool is_for_people = false;  // the kind of output that this launcher shows (job/process/people.h)
   // Used only with other hosts:
-  std::optional<AgentStarter> starter = {};  // if not set, ssh connects to each host
+  std::optional<AgentStarter> starter = {};  // how the agents are started; if not set, ssh connects to each host
   std::string address = {};                  // address of this host at which the hosts reach its scheduler
   std::string directory = {};                // the current directory
   std::string temporary = "/tmp";            // directory for the package of files for the hosts

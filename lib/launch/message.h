@@ -15,7 +15,7 @@ namespace dtrain::launch {
 // Neither side sends a longer line; a longer line that arrives is rejected.
 inline constexpr size_t kMessageMax = 16 << 20;
 
-std::string to_message(const std::vector<std::string>& words);  // ends with a newline
+std::string to_message(const std::vector<std::string>& words);  // makes a message of the words; it ends with a newline
 // The decimal number at the start of a word, or 0.
 int64_t number_of(const std::string& word);
 // `line` has no newline. Code::kUsage: a % without two hexadecimal digits after it.

@@ -26,13 +26,13 @@ class FirstError {
 
 // How one process ended.
 struct Ended {
-  std::string name;        // "worker 3"
-  std::string role;        // "worker"
+  std::string name;        // name of the process: "worker 3"
+  std::string role;        // role of the process: "worker"
   int code = 0;            // exit code; meaningless if a signal ended it
   int signal = 0;          // the signal that ended it; 0 if it exited
   bool stopped = false;    // the launcher had sent it TERM or KILL before it ended
-  bool lost = false;       // its host was lost, so how it ended is unknown
-  bool passes_on = false;  // its error reports that another process failed: "worker 0 failed: ..."
+  bool lost = false;       // whether the process's host was lost, so that how it ended is unknown
+  bool passes_on = false;  // whether the process's error reports that another process failed: "worker 0 failed: ..."
 };
 
 // The exit code for `ended`: its own if it exited. After a signal: 1 for a crash (SEGV, ABRT, ...); 75 if the

@@ -100,7 +100,7 @@ void Screen::flush() {
     const ssize_t put = ::write(out_.get(), sending_.data(), sending_.size());
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && errno == EAGAIN) return;
-    if (put <= 0) return out_.close();  // the terminal is gone
+    if (put <= 0) return out_.close();  // the write has failed, because the terminal is gone
     sending_.erase(0, static_cast<size_t>(put));
   }
 }

@@ -106,7 +106,7 @@ class Supervisor {
   std::vector<std::vector<size_t>> members_on_;
   size_t running_ = 0, workers_running_ = 0;
   ShownLines shown_{job_.is_for_people};
-  std::vector<Ended> ended_;  // in chronological order
+  std::vector<Ended> ended_;  // the processes that have ended, in chronological order
   std::map<std::string, uint64_t> peak_rss_bytes_;
   std::vector<std::string> findings_;  // findings that the scheduler has reported
   std::optional<Error> start_error_;   // an error of the launcher itself

@@ -193,7 +193,7 @@ void AcceptorThread::serve() {
 bool AcceptorThread::turn() {
   std::vector<pollfd> watched(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
   acceptor_.watch(watched);
-  if (poll_until(watched, acceptor_.wakes_at()) < 0) return true;  // interrupted by a signal
+  if (poll_until(watched, acceptor_.wakes_at()) < 0) return true;  // the poll was interrupted by a signal
   if (watched[0].revents != 0) {
     eventfd_t ignored = 0;
     (void)::eventfd_read(wake_.get(), &ignored);

@@ -107,7 +107,7 @@ class Acceptor {
   const AcceptorLimits limits_;
   const Warn warn_;
   const Meet meet_;
-  std::deque<Waiting> waiting_;               // in the order in which they began to wait
+  std::deque<Waiting> waiting_;               // the waiting callers, in the order in which they began to wait
   Clock::time_point resume_;                  // no connection is accepted before this time
   std::optional<Clock::time_point> refused_;  // when a refusal was last logged
 };

@@ -11,7 +11,7 @@
 namespace dtrain::net {
 
 struct ListeningSockets {
-  std::vector<UniqueFd> sockets;  // non-blocking
+  std::vector<UniqueFd> sockets;  // the sockets, which are non-blocking
   uint16_t port = 0;
 };
 

@@ -22,8 +22,8 @@ namespace dtrain::observe {
 // The facts that do not change.
 struct JobIdentity {
   std::string name;          // the name of the run directory
-  std::string network = {};  // for people: "lenet"
-  std::string scheme = {};   // "dist_sync"
+  std::string network = {};  // name of the network, for people: "lenet"
+  std::string scheme = {};   // the value of --kv-store: "dist_sync"
   uint32_t workers = 1;      // the number of workers that the job should have
   uint32_t servers = 0;
 };

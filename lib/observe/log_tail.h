@@ -10,7 +10,7 @@ namespace dtrain::observe {
 
 struct LogLine {
   std::string process;  // from the file's name: "worker 0", "scheduler"
-  std::string text;     // at most kLogLineBytesMax bytes
+  std::string text;     // text of the line, at most kLogLineBytesMax bytes
   bool operator==(const LogLine&) const = default;
 };
 inline constexpr size_t kLogLineBytesMax = 400;
@@ -32,7 +32,7 @@ class LogTail {
   static void read(const std::string& path, const std::string& process, File& file, std::vector<LogLine>& lines);
 
   std::string directory_;
-  std::map<std::string, File> files_;  // indexed by name
+  std::map<std::string, File> files_;  // the files that have been read, indexed by name
 };
 
 }  // namespace dtrain::observe

@@ -17,7 +17,7 @@ enum class Cause : uint8_t { kData, kCompute, kNetwork, kServer };
 const char* to_text(Cause cause);  // "data", "compute", "network", "server"
 
 struct Slow {
-  std::string who;        // "worker 3"
+  std::string who;        // the slow process: "worker 3"
   std::string host = {};  // the process's host; empty: not known
   Cause cause = Cause::kData;
   // The numbers in the sentence, with their names in summary.json (docs/formats.md, "Run directory").

@@ -9,7 +9,7 @@
 namespace dtrain::observe {
 
 struct Source {
-  std::string role;  // "worker", "server", "scheduler"
+  std::string role;  // role of the process: "worker", "server", "scheduler"
   uint32_t rank = 0;
   std::string host;
   telemetry::Snapshot snapshot;

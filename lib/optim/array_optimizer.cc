@@ -55,14 +55,14 @@ class HostOptimizer final : public ArrayOptimizer {
   // The part of an array that one thread updates.
   struct Task {
     LearnedArray array;
-    std::vector<std::span<float>> state;  // indexed by slot
+    std::vector<std::span<float>> state;  // the part's optimizer state, indexed by slot
     size_t number = 0;                    // index of the array in the group
     double weight_squares = 0, gradient_squares = 0;
   };
   struct Group {
     std::vector<Task> tasks;
-    std::vector<Norms> norms;          // indexed by array; zeros if the rule does not use them
-    std::vector<Buffer<float>> state;  // indexed by array, then slot
+    std::vector<Norms> norms;          // norms of each array, indexed by array; zeros if the rule does not use them
+    std::vector<Buffer<float>> state;  // optimizer state of each array, indexed by array, then slot
   };
 
   // Computes the norms of the group's arrays from the sums of their tasks, which are added in order. `scale`: factor on

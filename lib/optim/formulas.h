@@ -29,7 +29,8 @@ struct Scalars {
   float parameters[kParametersMax];  // parameters of the rule, in the order of Rule::parameters
   uint64_t noise_key;                // key of the array in this update, for rules with noise
   uint64_t begin;                    // position of the first element in its array, for rules with noise
-  bool applies;                      // false: the gradient is only added to a sum, for rules that accumulate gradients
+  // Whether the gradient changes the weights; false: it is only added to a sum, for rules that accumulate gradients.
+  bool applies;
 };
 
 // Returns g if it is within [-clip, clip], else the nearer end. A NaN remains a NaN, because both comparisons are

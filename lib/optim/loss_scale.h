@@ -10,7 +10,7 @@ namespace dtrain::optim {
 
 // Scales are powers of two unless the user gives another number, so that dividing by them is exact.
 struct LossScaleState {
-  double scale = 0;        // 0: there is no state
+  double scale = 0;        // the loss scale; 0: there is no state
   int64_t good_steps = 0;  // number of good steps since the scale last changed
   bool operator==(const LossScaleState&) const = default;
 };

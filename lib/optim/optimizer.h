@@ -63,7 +63,7 @@ Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec);
 
 // The elements that are updated: those of one learned array of the network, from `begin` on.
 struct ArrayPart {
-  uint64_t array = 0;  // position in canonical order
+  uint64_t array = 0;  // position of the array in canonical order
   uint64_t begin = 0;
 };
 

@@ -25,7 +25,7 @@ struct Contents {
   std::string glibc = {};              // the oldest version of glibc with which the package works: "2.34"
   std::vector<PackedFile> files = {};  // sorted by name
   std::string manifest = {};           // the manifest of the unpacked package that the files come from; otherwise empty
-  std::vector<std::string> libraries = {};  // "libz.so.1"
+  std::vector<std::string> libraries = {};  // names of the packed libraries: "libz.so.1"
   // Libraries that a host with GPUs must have itself; empty if the package does not support GPUs.
   std::vector<std::string> gpu_libraries = {};
   std::vector<std::string> without_license = {};  // libraries whose license texts were not found

@@ -11,12 +11,13 @@
 namespace dtrain::package {
 
 struct LicenseFile {
-  std::string name;  // "zlib1g/copyright", "common-licenses/GPL-3"
+  std::string name;  // name of the text in the package: "zlib1g/copyright", "common-licenses/GPL-3"
   std::string path;  // path on this host
 };
 
 struct Licenses {
-  std::vector<LicenseFile> files;  // also those of header-only libraries, if the program was built on this host
+  // The license texts, also those of header-only libraries if the program was built on this host.
+  std::vector<LicenseFile> files;
   std::string table;  // one line for each library: its name, and the name and version of its Debian package
   std::vector<std::string> missing;  // libraries for which no license text was found
 };

@@ -22,10 +22,10 @@ namespace dtrain::plan {
 
 // A set of labeled images in memory.
 struct LearningData {
-  std::string name;  // for messages
+  std::string name;  // name of the data, for messages
   int64_t features = 0, classes = 0;
-  std::vector<float> images;     // [count, features]
-  std::vector<uint16_t> labels;  // [count]
+  std::vector<float> images;     // pixels of the images, as [count, features]
+  std::vector<uint16_t> labels;  // label of each image
   [[nodiscard]] int64_t count() const { return static_cast<int64_t>(labels.size()); }
   [[nodiscard]] const float* image(int64_t i) const { return images.data() + i * features; }
 };
@@ -65,14 +65,14 @@ class LearningModel final : public Observer {
  private:
   using Weights = std::shared_ptr<const std::vector<float>>;
   struct Sum {
-    std::vector<float> values;  // empty: no gradient yet
+    std::vector<float> values;  // the sum of the gradients; empty: there is none yet
     uint32_t gradients = 0;
   };
   struct Server {
     size_t first = 0;      // index of the server's first weight among all weights
     uint64_t applied = 0;  // number of gradients applied so far
     std::shared_ptr<std::vector<float>> weights;
-    std::vector<Sum> sums;      // indexed by group
+    std::vector<Sum> sums;      // the sum of each group's gradients, indexed by group
     std::vector<Weights> kept;  // the weights for the next answers; indexed by group
     // The answers that each worker has not taken yet: the number of the answer, and its weights. Indexed by worker.
     std::vector<std::vector<std::pair<uint64_t, Weights>>> sent;

@@ -25,7 +25,7 @@ struct PlannedJob {
   std::vector<double> speeds;            // samples/s, indexed by rank
   std::string speeds_from;               // the source of the speeds, for messages
   std::string hint = {};                 // advice to the user about the speeds; empty: none
-  std::vector<job::WorkerPlace> places;  // indexed by rank
+  std::vector<job::WorkerPlace> places;  // host and address of each worker, indexed by rank
   int64_t records = 0;                   // number of records in the training set
   int64_t epoch_samples = 0;             // samples per epoch; 0: as many as there are records
   int64_t batch_size = 1;                // samples in a batch of one worker
@@ -38,7 +38,7 @@ struct PlannedJob {
 struct Plan {
   PlannedJob job;
   sync::Grouping grouping;
-  std::vector<data::Share> shares;  // indexed by rank
+  std::vector<data::Share> shares;  // the records of each worker, indexed by rank
   SimulateResult simulated;         // the simulation, which covers a part of an epoch
   double epochs_simulated = 1;      // the simulated part, as a fraction of an epoch
 

@@ -46,7 +46,7 @@ struct SimulateOptions {
 };
 
 struct SchemeResult {
-  std::string name;  // "bsp", "bsp backup 1", "ssp lead 3", "gsp 2 groups"
+  std::string name;  // name of the scheme: "bsp", "bsp backup 1", "ssp lead 3", "gsp 2 groups"
   Outcome outcome;
   // The virtual time at which the loss was reached, in seconds; nullopt if it was not reached or there is no learning
   // model.
@@ -59,7 +59,7 @@ struct SchemeResult {
 
 struct SimulateResult {
   SimulateOptions options;
-  std::vector<double> step_ms;  // indexed by worker
+  std::vector<double> step_ms;  // mean time of each worker's forward and backward pass, indexed by worker
   std::vector<SchemeResult> schemes;
 
   [[nodiscard]] std::string text() const;

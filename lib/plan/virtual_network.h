@@ -66,13 +66,13 @@ class VirtualNetwork {
   }
   Time delay(const MessageFaults& faults);
 
-  std::vector<MessageFaults> faults_;  // indexed by host
+  std::vector<MessageFaults> faults_;  // the faults of each host's messages, indexed by host
   bool loses_messages_;
   const Time latency_;
   const double ns_per_byte_;
   const Time calm_from_;
   RandomStream random_;
-  std::vector<Time> out_free_, in_free_;  // indexed by host
+  std::vector<Time> out_free_, in_free_;  // when each host's outgoing and incoming link is free again, indexed by host
   uint64_t messages_ = 0, bytes_ = 0;
 };
 

@@ -108,8 +108,8 @@ void Children::reap(Child& child, std::vector<Event>& events) {
   child.running = false;
   child.process.in.close();
   read(child, kReadsAtEnd, events);
-  events.emplace_back(
-      ProcessEnd{child.number, status, static_cast<uint64_t>(usage.ru_maxrss) << 10});  // ru_maxrss is in KiB
+  // Converted to bytes, because ru_maxrss is in KiB.
+  events.emplace_back(ProcessEnd{child.number, status, static_cast<uint64_t>(usage.ru_maxrss) << 10});
 }
 
 }  // namespace dtrain::proc

@@ -11,7 +11,7 @@
 
 namespace dtrain::rpc {
 
-inline constexpr uint32_t kControlMagic = 0x31435444;  // "DTC1"
+inline constexpr uint32_t kControlMagic = 0x31435444;  // the bytes "DTC1" as a little-endian number
 // The size of the prefix: the magic number, and the size of the protobuf that follows.
 struct ControlPrefix {
   uint32_t magic = kControlMagic;

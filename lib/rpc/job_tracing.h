@@ -72,7 +72,7 @@ class JobTracing {
   telemetry::Tracer* const tracer_;
   Log log_;
   std::vector<uint32_t> group_of_;
-  std::map<uint32_t, Worker> workers_;  // indexed by rank
+  std::map<uint32_t, Worker> workers_;  // what is known about each worker, indexed by rank
   telemetry::TraceRequest trace_;
   uint64_t traced_ = 0;
   uint64_t told_traced_ = 0;

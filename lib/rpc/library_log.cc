@@ -23,7 +23,7 @@ struct LimitedLog {
 // write until the process ends.
 struct Current {
   Mutex mutex;
-  std::shared_ptr<LimitedLog> log DT_GUARDED_BY(mutex);  // null if lines are dropped
+  std::shared_ptr<LimitedLog> log DT_GUARDED_BY(mutex);  // where gRPC's lines go; null: they are dropped
 };
 Current& current() {
   static auto* only = new Current;

@@ -89,7 +89,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
  private:
   struct Joining {
-    JoinCall* call = nullptr;  // null if no call waits for an answer
+    JoinCall* call = nullptr;  // the process's join that waits for an answer; null if there is none
     proto::JoinRequest request;
   };
 

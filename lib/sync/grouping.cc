@@ -87,8 +87,9 @@ class Partitions {
 
   const std::vector<double>& x_;
   std::vector<double> sums_, squares_;  // prefix sums over the first 0, 1, ... numbers
-  std::vector<double> least_;           // [end]: the smallest SSW of the first `end` numbers in cuts_.size() intervals
-  std::vector<std::vector<size_t>> cuts_;  // [k - 1][end]: where the last of k intervals begins
+  std::vector<double> least_;  // least_[end]: the smallest SSW of the first `end` numbers in cuts_.size() intervals
+  // cuts_[k - 1][end]: where the last of k intervals of the first `end` numbers begins.
+  std::vector<std::vector<size_t>> cuts_;
 };
 
 // The number of groups that the criterion chooses. Nullopt if the choice needs partitions into more than by_k.size()

@@ -33,7 +33,7 @@ struct Partition {
 };
 
 struct Grouping {
-  std::vector<Group> group_of;  // indexed by rank; group 0 is the fastest
+  std::vector<Group> group_of;  // the group of each worker, indexed by rank; group 0 is the fastest
   std::vector<double> speeds;   // for each group: the speed of its slowest member, for which the others wait
   std::vector<Partition> by_k;  // for 1, 2, ... groups; at least the first ten, if there are that many workers
   int64_t chosen_k = 1;         // number of groups before small ones were merged

@@ -20,13 +20,13 @@
 
 namespace dtrain::sync {
 
-using Worker = uint32_t;  // rank, 0-based
+using Worker = uint32_t;  // a worker's rank, counted from 0
 using Group = uint32_t;
 using Step = uint64_t;  // a worker's own step number; counts from 0 over the whole run
 
 // A consistency scheme as data.
 struct Policy {
-  std::vector<Group> group_of = {};   // indexed by worker
+  std::vector<Group> group_of = {};   // the group of each worker, indexed by worker
   std::optional<Step> lead_max = {};  // rounds that a group may be ahead of the slowest live one; nullopt: no bound
   // If true, an Answer carries the weights as they were when the group's round opened, so all members get the same
   // ones. If false, it carries the newest weights.
@@ -101,8 +101,8 @@ class Machine {
     size_t begin = 0, end = 0;  // the range of the group's members in by_group_
     Step round = 0;             // the step whose gradients are being summed
     Step open = 0;              // the last step that members may begin: `round`, or less while the bound holds it back
-    uint64_t added = 0;         // gradients in the accumulator
-    uint32_t live = 0;          // members that take part
+    uint64_t added = 0;         // number of gradients in the accumulator
+    uint32_t live = 0;          // number of members that take part
     uint32_t present = 0;       // live members whose gradients the round does not wait for (next > round)
     uint64_t base_version = 0;  // version_ after the group's last Apply or Keep; its members compute with these weights
     bool is_refreshed = false;  // whether a Refresh was answered in this round
@@ -136,9 +136,9 @@ class Machine {
   void set_live(Worker worker, bool live);
 
   Policy policy_;
-  std::vector<WorkerState> workers_;  // indexed by worker
-  std::vector<GroupState> groups_;    // indexed by group
-  std::vector<Worker> by_group_;      // sorted by group, then rank
+  std::vector<WorkerState> workers_;  // the state of each worker, indexed by worker
+  std::vector<GroupState> groups_;    // the state of each group, indexed by group
+  std::vector<Worker> by_group_;      // all workers, sorted by group, then rank
   std::set<Place> rounds_;            // one for each group that has a live member; maintained only if there is a bound
   std::set<Place> held_;              // groups whose round is not open yet
   uint64_t version_;

@@ -55,7 +55,8 @@ struct Settings {
 struct Join {
   Incarnation incarnation = 0;
   Role role = Role::kWorker;
-  std::optional<uint32_t> want_rank = {};  // nullopt: any rank that no process asks for, assigned in order of arrival
+  // The rank that the process asks for; nullopt: any rank that no process asks for, assigned in order of arrival.
+  std::optional<uint32_t> want_rank = {};
   std::string job_text;
   uint64_t records_train = 0;  // size of the worker's data sets; must be the same on all workers
   uint64_t records_val = 0;
@@ -104,7 +105,7 @@ struct BarrierEnter {
 struct StopRequested {
   std::string by;
 };
-// The answer to Hold.
+// A worker's answer to Hold.
 struct Held {
   Incarnation incarnation = 0;
   uint64_t steps_begun = 0;

@@ -71,7 +71,7 @@ struct ClassResults {
   int64_t rank = 0, workers = 1;
   int64_t images = 0;                         // number of images that all workers have classified, in total
   std::string result = {};                    // name of the network's result; empty: the network has only one
-  std::vector<std::string> class_names = {};  // indexed by label; empty: not known
+  std::vector<std::string> class_names = {};  // names of the classes, indexed by label; empty: not known
   ClassCounts counts = {};                    // how this worker's share of the images was classified
   std::vector<JudgedImage> worst = {};        // the images of this worker's share with the highest loss
 };

@@ -26,7 +26,7 @@ class ClockOffset {
   // `sent` and `received` are readings of this process's clock; `there` is a reading of the scheduler's clock in
   // between. A round trip of negative length is ignored.
   void add(int64_t sent, int64_t there, int64_t received) DT_EXCLUDES(mutex_);
-  // nullopt: there has been no round trip.
+  // The best estimate of the offset; nullopt: there has been no round trip.
   [[nodiscard]] std::optional<Estimate> estimate() const DT_EXCLUDES(mutex_);
 
  private:

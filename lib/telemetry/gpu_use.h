@@ -15,7 +15,8 @@ inline constexpr const char* kNvml = "libnvidia-ml.so.1";
 
 struct UsedGpu {
   std::string label;  // the GPU's label in the metrics: its number in --gpus
-  // "0000:3b:00.0"; needed because NVML ignores CUDA_VISIBLE_DEVICES and numbers the GPUs differently
+  // The GPU's address on the bus, "0000:3b:00.0". It is needed because NVML ignores CUDA_VISIBLE_DEVICES and numbers
+  // the GPUs differently.
   std::string pci_bus_id;
 };
 

@@ -101,7 +101,7 @@ class Registry {
   mutable Mutex mutex_;
   std::map<Key, Cell> cells_ DT_GUARDED_BY(mutex_);
   std::map<Key, Histogram> histograms_ DT_GUARDED_BY(mutex_);
-  Mutex collecting_;  // locked before mutex_
+  Mutex collecting_;  // held while collectors run; locked before mutex_
   std::map<uint64_t, Collector> collectors_ DT_GUARDED_BY(collecting_);
   uint64_t next_collector_ DT_GUARDED_BY(collecting_) = 0;
 };

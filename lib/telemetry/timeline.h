@@ -143,7 +143,7 @@ class Span {
   void set(const char* name, int64_t value);
   void add_arrow(ArrowPoint point, uint64_t id);
 
-  std::optional<Open> open_;  // empty: the span is not recorded
+  std::optional<Open> open_;  // the recorded beginning of the span; nullopt: the span is not recorded
 };
 
 }  // namespace dtrain::telemetry

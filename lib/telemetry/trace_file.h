@@ -18,10 +18,11 @@
 namespace dtrain::telemetry {
 
 struct TraceOrigin {
-  std::string role;  // "worker", "server" or "scheduler"
+  std::string role;  // role of the process: "worker", "server" or "scheduler"
   uint32_t rank = 0;
   TraceRequest request;
-  std::optional<ClockOffset::Estimate> clock;  // nullopt: unknown; the times are then those of the process's own clock
+  // Offset of the process's clock; nullopt: unknown, and times are those of the process's own clock.
+  std::optional<ClockOffset::Estimate> clock;
 };
 
 // The file of a process, such as "trace-worker-3.json".

@@ -26,7 +26,8 @@ class Normalisation {
   [[nodiscard]] const Shape& image() const { return image_; }
   [[nodiscard]] const std::vector<float>& mean() const { return mean_; }
   [[nodiscard]] const std::vector<float>& factor() const { return factor_; }
-  [[nodiscard]] const std::vector<float>* mean_image() const { return mean_image_.get(); }  // null if there is none
+  // The mean image; null if there is none.
+  [[nodiscard]] const std::vector<float>* mean_image() const { return mean_image_.get(); }
 
   // Converts row y of an image, whose pixels are [w, c]. `floats` must be the floats of the whole image.
   void apply_row(const uint8_t* pixels, int64_t y, bool mirrored, std::span<float> floats) const;

@@ -52,7 +52,7 @@ struct WorkerStates {
 
 // Rank 0's decision about checkpoints within an epoch.
 struct SaveDecision {
-  bool is_due = false;        // write a checkpoint now
+  bool is_due = false;        // whether to write a checkpoint now
   uint64_t next_meeting = 0;  // decide again after this many steps of each worker
 };
 

@@ -22,7 +22,7 @@ inline constexpr std::string_view kSpareSuffix = ".new";
 // Names one checkpoint of a prefix.
 struct CheckpointName {
   std::string prefix;
-  std::optional<int64_t> epoch;  // nullopt: PREFIX-last
+  std::optional<int64_t> epoch;  // number of finished epochs, as in the file names; nullopt: the checkpoint PREFIX-last
 
   [[nodiscard]] std::string params_path() const { return stem() + ".params"; }
   [[nodiscard]] std::string states_path() const { return stem() + ".states"; }
@@ -31,11 +31,12 @@ struct CheckpointName {
 
 // The content to write, borrowed.
 struct CheckpointContent {
-  const std::string& symbol;             // the text of PREFIX-symbol.json
+  const std::string& symbol;             // content of PREFIX-symbol.json
   const ParameterView& view;             // weights and statistics
   const std::vector<NamedArray>& slots;  // the optimizer state, named "PARAMETER:SLOT"
-  const CheckpointHeader& header;        // its checksums are ignored; write_checkpoint computes them
-  bool with_states = true;               // false: writes no .states and removes the .states of an earlier run
+  // The header to write; its checksums are ignored, because write_checkpoint computes them.
+  const CheckpointHeader& header;
+  bool with_states = true;  // whether to write .states; false: the .states of an earlier run are removed
 };
 
 // Once a checkpoint of this name exists, a complete one is on disk at every moment: the earlier or the new one, with
@@ -57,7 +58,8 @@ struct Checkpoint {
   std::vector<NamedArray> statistics;  // arrays with the prefix "aux:"
   // Arrays that may be parameters or statistics; only the network shows which they are.
   std::vector<NamedArray> without_prefix;
-  std::optional<CheckpointHeader> header;  // nullopt: there is no .states (a foreign checkpoint)
+  // The header of the .states; nullopt: there is no .states (a foreign checkpoint).
+  std::optional<CheckpointHeader> header;
   std::vector<NamedArray> slots;
 };
 

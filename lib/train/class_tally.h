@@ -54,7 +54,7 @@ class ClassReport final : public ValidationWatch {
     MetricSpec metrics;
     Shape image;                           // [c, h, w] of the validation images
     const data::Dataset& dataset;          // the validation data; borrowed
-    std::vector<std::string> class_names;  // indexed by label; empty if not known
+    std::vector<std::string> class_names;  // names of the classes, indexed by label; empty if not known
     int64_t rank = 0, workers = 1;
     std::string directory;  // the run directory, which must exist
     Log log;                // gets a warning if the file cannot be written, which does not end the training

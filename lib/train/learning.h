@@ -9,7 +9,7 @@ namespace dtrain::train {
 // The training metrics over the last window of an epoch (the batches between two log lines), or over the whole epoch if
 // it is shorter than a window.
 struct Lesson {
-  double loss = 0;      // cross-entropy
+  double loss = 0;      // mean cross-entropy
   double accuracy = 0;  // 0 to 1; NaN: not measured
 };
 
@@ -20,7 +20,7 @@ bool is_at_chance(const Lesson& lesson, double chance, int64_t steps, double sec
 
 struct Rates {
   double in_use = 0;
-  double usual = 0;  // the network's default rate
+  double usual = 0;  // the network's default learning rate
 };
 // The warning that the network has learned nothing in this epoch. It suggests another rate: a fifth of the current one,
 // but at most the usual one.

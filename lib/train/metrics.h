@@ -57,7 +57,7 @@ class Metrics {
     return {};
   }
 
-  void start_epoch();   // clears all sums
+  void start_epoch();   // begins an epoch: clears all sums
   void start_window();  // clears the sums of the window
 
   // The metrics to show, accuracy first.

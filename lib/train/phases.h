@@ -11,11 +11,11 @@
 namespace dtrain::train {
 
 enum class Phase : uint8_t {
-  kDataWait,  // waiting for a batch
+  kDataWait,  // the step loop waits for a batch
   kForward,
   kBackward,
   kPush,      // handing gradients to the store
-  kPullWait,  // waiting for weights
+  kPullWait,  // the step loop waits for weights
   kUpdate,    // updating weights in the step loop
   kValidation,
   kCheckpoint,

@@ -32,7 +32,7 @@ Result<> request_rate(const std::string& metrics_path, const RateRequest& reques
 // Worker 0's side. is_training() is true while this object exists.
 class RateRequests {
  public:
-  RateRequests() = default;  // takes no requests
+  RateRequests() = default;  // an object that takes no requests
   // Removes a request that an earlier process of the run has not read. The result takes no requests if the file cannot
   // be locked.
   static RateRequests open(const std::string& metrics_path);

@@ -41,7 +41,7 @@ struct StepParts {
   uint32_t workers = 1;
   job::OnNan on_nan = job::OnNan::kFail;
   LossScale loss_scale = {};
-  telemetry::Tracer* tracer = nullptr;  // null: no step is traced
+  telemetry::Tracer* tracer = nullptr;  // records the steps; null: no step is traced
   Log log;
 };
 

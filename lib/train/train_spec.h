@@ -61,7 +61,9 @@ struct TrainSpec {
   // Path of metrics.jsonl, which is appended to; empty: none. Requests to change the learning rate are next to it.
   // Either all workers have one, or none has.
   std::string metrics_path;
-  bool data_can_be_learned = true;  // false: labels are random (--benchmark), so no warning if the loss stays at chance
+  // Whether the network can learn the data; false: labels are random (--benchmark), so there is no warning if the loss
+  // stays at chance.
+  bool data_can_be_learned = true;
   // The network's default learning rate, an upper limit of the rate that the warning about a loss at chance suggests.
   double usual_rate = 0.05;
   // Times the batches after the first time_batches_after ones and writes the file batch-times-RANK.json next to

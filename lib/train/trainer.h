@@ -39,7 +39,7 @@ struct TrainParts {
   job::Coordinator& coordinator;
   Pacer* pacer = nullptr;  // paces the steps (--inject step-ms); null: as fast as possible
   KillSwitch kill{std::nullopt};
-  telemetry::Tracer* tracer = nullptr;  // null: no step is traced
+  telemetry::Tracer* tracer = nullptr;  // records the steps; null: no step is traced
   telemetry::Registry& registry;        // metrics of this process
   // Receive what the trainer reports, in addition to metrics.jsonl.
   std::vector<std::unique_ptr<telemetry::Sink>> sinks = {};

@@ -15,7 +15,7 @@ namespace dtrain::bench {
 
 // A model of DLBS, as far as dtrain supports it.
 struct DlbsModel {
-  std::string title;           // name in DLBS's reports
+  std::string title;           // name of the model in DLBS's reports
   std::string network;         // the value of --network
   std::vector<int64_t> image;  // the value of --image-shape
 };

@@ -44,8 +44,9 @@ class DlbsParameters {
   static Result<DlbsParameters> make(const std::string& config, const std::vector<DlbsSetting>& settings,
                                      const job::Environment& environment);
 
-  [[nodiscard]] const std::vector<Parameter>& all() const { return all_; }  // DLBS's own parameters first
-  [[nodiscard]] const Parameter* find(std::string_view name) const;         // null if there is none
+  // All parameters; those that DLBS itself has come first.
+  [[nodiscard]] const std::vector<Parameter>& all() const { return all_; }
+  [[nodiscard]] const Parameter* find(std::string_view name) const;  // returns null if there is no such parameter
   [[nodiscard]] bool is_given(std::string_view name) const;
   // The value of a parameter that DLBS knows. The function must be the one for the type of the parameter.
   [[nodiscard]] std::string text(std::string_view name) const;

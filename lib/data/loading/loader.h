@@ -57,7 +57,7 @@ class Dataset {
 // One label of a batch and of a record. Its values are integers in [0, classes).
 struct BatchLabel {
   std::string name;     // name of the network's variable, for messages; may be empty if there is only one label
-  int64_t classes = 0;  // 0: the values may be any numbers
+  int64_t classes = 0;  // number of classes of the label; 0: the label may have any value
 };
 
 struct LoaderOptions {
@@ -92,8 +92,9 @@ struct LoadedBatch : Batch {
   [[nodiscard]] const Input& images() const { return inputs[0]; }  // the batch's only input
 
   int64_t count = 0;  // training: batch_size. Validation: the number of records; the other rows are padding
-  std::span<const int64_t> records = {};  // [batch_size]: the record in each row; undefined beyond `count`
-  uint64_t serial = 0;                    // different for every batch that the loader returns
+  // For each row of the batch, the number of its record; undefined beyond `count`.
+  std::span<const int64_t> records = {};
+  uint64_t serial = 0;  // different for every batch that the loader returns
 };
 
 // One thread calls the loader, and the loader's own threads decode. Equal options give equal batches, regardless of

@@ -16,7 +16,7 @@ namespace dtrain::data {
 
 // The data flags as the user gave them. An empty value means the data set's own default.
 struct DataOptions : DataFiles {
-  Shape image_shape;        // [c, h, w]
+  Shape image_shape;        // shape of the images: [c, h, w]
   int64_t label_width = 1;  // number of labels of every image
   // The list that gives the labels of the training records (label_list.h); empty: the records' own labels are used.
   std::string label_list;
@@ -39,8 +39,10 @@ struct DataSets {
   int64_t classes = 0;                        // number of classes; 0: unknown
   // names of the classes, indexed by label; empty unless the data are class directories
   std::vector<std::string> class_names = {};
-  std::string found = {};                 // "training: 1,500 images in 5 classes (...); validation: 300; left out: ..."
-  std::string found_for_validation = {};  // "300 images in 5 classes (...); left out: ..."
+  // What was found: "training: 1,500 images in 5 classes (...); validation: 300; left out: ...".
+  std::string found = {};
+  // What was found for validation: "300 images in 5 classes (...); left out: ...".
+  std::string found_for_validation = {};
   std::vector<std::string> warnings = {};  // warnings about how the files were understood, for the log
 };
 

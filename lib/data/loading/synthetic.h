@@ -9,7 +9,7 @@
 namespace dtrain::data {
 
 struct SyntheticOptions {
-  Shape image;                          // [c, h, w]
+  Shape image;                          // shape of the images: [c, h, w]
   std::vector<int64_t> classes = {10};  // number of classes of each label of a record
   int64_t batch_size = 128;
   int64_t batches = 1;  // number of batches per epoch

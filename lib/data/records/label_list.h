@@ -45,7 +45,7 @@ class LabelList {
 
   std::string name_;
   size_t label_width_;
-  std::vector<Place> places_;  // sorted by id
+  std::vector<Place> places_;  // where the labels of each id are; sorted by id
   std::vector<float> labels_;
 };
 

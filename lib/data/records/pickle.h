@@ -19,7 +19,7 @@ class Pickle {
     // state.
     enum class Kind : uint8_t { kNone, kInteger, kBytes, kList, kDictionary, kName, kObject };
     Kind kind = Kind::kNone;
-    int64_t integer = 0;          // also the value of a boolean
+    int64_t integer = 0;          // value of an integer or a boolean
     std::string_view bytes = {};  // view into the file, for bytes, texts and names ("module name")
     std::vector<Id> items = {};   // the elements of lists and tuples; the keys and values of dictionaries, alternating
   };

@@ -18,8 +18,8 @@ namespace dtrain::data {
 
 // The system calls with which a file is read. Tests replace them to inject faults and to avoid real pauses.
 struct FileCalls {
-  std::function<int(const char* path)> open;                                     // like ::open for reading
-  std::function<int64_t(int fd, void* out, size_t bytes, int64_t offset)> read;  // like ::pread
+  std::function<int(const char* path)> open;  // opens a file for reading, like ::open
+  std::function<int64_t(int fd, void* out, size_t bytes, int64_t offset)> read;  // reads a part of a file, like ::pread
   std::function<void(std::chrono::milliseconds)> pause;
   std::function<void(int fd, int64_t offset, int64_t bytes)> will_read;  // reads ahead without waiting
   static FileCalls of_system();

@@ -17,7 +17,7 @@ struct Share {
 
 // Equal shares: border j is round(N j / W), computed in integers, for N records and W workers.
 Share equal_share(int64_t records, int64_t rank, int64_t workers);
-std::vector<Share> equal_shares(int64_t records, int64_t workers);  // indexed by rank
+std::vector<Share> equal_shares(int64_t records, int64_t workers);  // the share of each worker, indexed by rank
 
 // Shares in proportion to the workers' speeds m, which are above 0: border j is round(N (m_1 + ... + m_j) / C), where C
 // is the sum of all speeds.

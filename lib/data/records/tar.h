@@ -15,7 +15,7 @@
 namespace dtrain::data {
 
 struct TarMember {
-  std::string name;    // "n01440764/n01440764_18.JPEG", without a leading "./"
+  std::string name;    // path of the file: "n01440764/n01440764_18.JPEG", without a leading "./"
   int64_t offset = 0;  // offset of the content in the archive
   int64_t size = 0;
 };

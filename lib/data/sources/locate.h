@@ -23,7 +23,7 @@ struct DataFiles {
 // The files of a training or validation set: one of these forms.
 struct SetFiles {
   std::string records, index;             // as accepted by list_record_files; `index` is for a single file
-  std::string images, labels;             // idx files
+  std::string images, labels;             // paths of the idx files with the images and the labels
   std::vector<std::string> cifar;         // CIFAR's binary files or pickled batches
   std::string directory;                  // directory that contains one subdirectory of images per class
   std::vector<std::string> classes = {};  // names of these subdirectories

@@ -11,10 +11,10 @@
 namespace dtrain::exec::cpu {
 
 enum class Order {
-  kPlain,         // [n, c, h, w] row-major; 1 lane
-  kBlocks8,       // nChw8c
-  kBlocks16,      // nChw16c
-  kChannelsLast,  // [n, h, w, c]; one block with all channels
+  kPlain,         // row-major [n, c, h, w], with 1 lane
+  kBlocks8,       // oneDNN's nChw8c: blocks of 8 channels
+  kBlocks16,      // oneDNN's nChw16c: blocks of 16 channels
+  kChannelsLast,  // row-major [n, h, w, c]: one block with all channels
 };
 
 struct BlockedShape {

@@ -77,7 +77,7 @@ class Lowering {
 
   // Whether any step needs the gradient with respect to the node's output.
   [[nodiscard]] bool wants_gradient(graph::NodeId id) const { return wants_gradient_[id]; }
-  // See graph::depends_on_training.
+  // Whether the node depends on a learned tensor that is not frozen (graph::depends_on_training).
   [[nodiscard]] bool depends_on_training(graph::NodeId id) const { return depends_on_training_[id] != 0; }
   // Adds a term to the gradient with respect to the output of node `id`. Does nothing if no step needs that gradient.
   void contribute(graph::NodeId id, ValueId term);
@@ -107,8 +107,8 @@ class Lowering {
   std::vector<ValueId> outputs_;
   // Terms of the gradient with respect to each node's output, indexed by node.
   std::vector<std::vector<ValueId>> terms_;
-  std::vector<char> wants_gradient_;       // indexed by node
-  std::vector<char> depends_on_training_;  // indexed by node
+  std::vector<char> wants_gradient_;       // for each node, the result of graph::wants_gradient; indexed by node
+  std::vector<char> depends_on_training_;  // for each node, the result of graph::depends_on_training; indexed by node
   // For each parameter, the terms that the nodes' backward steps have written, in the order of the steps.
   std::vector<std::vector<ValueId>> weight_terms_;
   bool uses_openblas_ = false;

@@ -110,9 +110,9 @@ class ReferenceExecutor final : public Executor {
   Options options_;
   graph::Shapes shapes_;
   std::vector<graph::NodeId> order_;
-  std::vector<char> depends_on_training_;  // indexed by node
-  std::vector<Tensor> tensors_;            // indexed by TensorId
-  std::vector<NodeState> nodes_;           // indexed by NodeId
+  std::vector<char> depends_on_training_;  // for each node, the result of graph::depends_on_training; indexed by node
+  std::vector<Tensor> tensors_;            // outputs and learned tensors, indexed by TensorId
+  std::vector<NodeState> nodes_;           // what is stored for each node, indexed by NodeId
   // For each parameter, one term of its gradient per use, in the order of the uses. In the end the last term holds
   // their sum, which is computed in the order in which the backward pass visits the nodes.
   std::vector<std::vector<Buffer<T>>> terms_;

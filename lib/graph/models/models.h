@@ -13,10 +13,10 @@ struct ModelOptions {
   std::string network;     // "lenet", "resnet-50", "inception-bn"; a suffix "-<n>" sets the depth
   int64_t num_layers = 0;  // overrides the depth in the name; 0: the name's depth or the family's default
   int64_t num_classes = 10;
-  Shape image = {3, 28, 28};  // [c, h, w]; some families choose their form depending on the height
+  Shape image = {3, 28, 28};  // shape of the images, [c, h, w]; some families choose their form depending on the height
   double bn_momentum = 0.9;
   double smooth_alpha = 0;
-  // "cifar10", "imagenet", ...; some families choose their form depending on it; empty: unknown.
+  // The data set: "cifar10", "imagenet", ...; some families choose their form depending on it; empty: unknown.
   std::string data_type = {};
   int64_t widen_factor = 1;  // only for cross; 1 to 64
   int64_t num_group = 32;    // only for resnext: number of groups in its grouped convolutions

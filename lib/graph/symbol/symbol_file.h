@@ -19,7 +19,7 @@ struct FileEntry {
 };
 
 struct FileNode {
-  std::string op;  // "null" for a variable
+  std::string op;  // name of the node's operator; "null" for a variable
   std::string name;
   Attributes attributes = {};
   std::vector<FileEntry> inputs = {};
@@ -31,7 +31,7 @@ struct SymbolFile {
   std::vector<FileEntry> heads;
   int64_t version = 800;  // major * 10000 + minor * 100 + patch; files without a version are from 0.8 or before
   bool is_from_before_0_9 = false;  // the file has no version, or has the key "param" of old files
-  bool numpy_shapes = false;        // the file has "is_np_shape"
+  bool numpy_shapes = false;        // whether the file has "is_np_shape"
   bool operator==(const SymbolFile&) const = default;
 };
 

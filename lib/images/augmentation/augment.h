@@ -23,7 +23,7 @@ namespace dtrain::images {
 struct AugmentOptions {
   Shape image = {};  // [c, h, w] of the result; c is 1, 3 or 4
   Distortion distortion = {};
-  bool mirror = false;           // mirror every image
+  bool mirror = false;           // whether to mirror every image
   std::vector<float> mean = {};  // c values in the order red, green, blue, alpha, each 0 to 255
   std::vector<float> std = {};   // standard deviations: c values by which the pixels are divided
   float scale = 1;

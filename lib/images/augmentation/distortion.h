@@ -42,7 +42,7 @@ struct Distortion {
   int pad = 0;           // width of the border that is added on all four sides, before the crop
   int fill_value = 127;  // value of the border and of areas that the affine step leaves empty, in all channels
 
-  bool random_crop = false;          // false: crop the center, offsets rounded down
+  bool random_crop = false;  // whether the position of the crop is random; false: the center, with offsets rounded down
   bool random_resized_crop = false;  // crop a random part of the image's area, then resize it
   Range area = {};                   // range from which that part's fraction of the image's area is drawn
   int crop_size_min = -1,

@@ -13,7 +13,7 @@ struct Flags;
 
 struct Allocation {
   std::string launcher;  // the value of --launcher that uses this allocation
-  std::string text;      // "job 12 of Slurm, on node[1-3]"
+  std::string text;      // description for the user: "job 12 of Slurm, on node[1-3]"
 };
 
 // The allocation in which this process runs, if there is one and it has several hosts.

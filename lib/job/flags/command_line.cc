@@ -21,7 +21,7 @@ struct KnownFlag {
   size_t flag;
   bool boolean;
 };
-using KnownFlags = std::map<std::string, KnownFlag, std::less<>>;  // indexed by spelling
+using KnownFlags = std::map<std::string, KnownFlag, std::less<>>;  // the known flags, indexed by spelling
 
 // CLI11 takes the last word of its list first.
 WordList reversed(WordList words) {

@@ -10,7 +10,7 @@
 namespace dtrain::job {
 
 struct Spelling {
-  std::string text;  // "--num-workers", "-n"
+  std::string text;  // the spelling: "--num-workers", "-n"
   bool boolean;      // the value may be omitted and is then 1
 };
 using Spellings = std::vector<Spelling>;  // all spellings of one flag, the main one first
@@ -42,7 +42,7 @@ Result<CommandLine> read_command_line(const std::vector<Spellings>& flags, const
 size_t count_command_words(const std::vector<std::vector<std::string>>& commands,
                            const std::vector<std::string>& arguments);
 
-bool is_help(const std::string& word);  // --help or -h
+bool is_help(const std::string& word);  // whether the word is --help or -h
 // True if --help or -h is among the arguments.
 bool asks_for_help(const std::vector<std::string>& arguments);
 

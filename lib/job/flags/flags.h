@@ -169,7 +169,8 @@ struct LaunchFlags {
   int64_t trace_steps = 0;   // number of steps for which every process writes a timeline; 0: none
   std::string metrics_addr;  // address at which metrics are served, HOST:PORT; empty: they are not served
   std::string config, preset;
-  std::vector<std::string> env, env_server, env_worker;  // "NAME=value" or "NAME", for processes that are started
+  // Variables for the processes that are started, each as "NAME=value" or "NAME".
+  std::vector<std::string> env, env_server, env_worker;
   std::string env_file;
   // Directory on the hosts to which this program and the current directory are copied; empty: nothing is copied.
   std::string sync_dst_dir;
@@ -195,7 +196,7 @@ struct BatchFlags {
   int64_t worker_memory = 0, server_memory = 0;  // bytes of memory for each process
   std::vector<std::string> submit_options;       // further options for sbatch, salloc or qsub
   std::string image;                             // the container image in which the processes run
-  std::string volume;                            // Kubernetes: "CLAIM:PATH"
+  std::string volume;                            // volume to mount in Kubernetes, as "CLAIM:PATH"
 };
 
 struct WireFlags {
@@ -219,7 +220,8 @@ struct DeviceFlags {
 
 // Data flags that may differ between processes.
 struct DataFlags {
-  std::string data_dir, data_train, data_val, data_train_idx, data_val_idx;  // empty: the data set's files in data_dir
+  // Directory of the data, and files in it (paths relative to data_dir). An empty path means the data set's usual file.
+  std::string data_dir, data_train, data_val, data_train_idx, data_val_idx;
   std::string path_imglist;        // path of a file of labels by record id; empty: use the labels in the records
   int64_t data_threads = 0;        // number of decode threads; 0: a part of LaunchFlags::threads
   bool data_threads_auto = false;  // whether the number of decode threads is chosen while the run trains

@@ -152,7 +152,7 @@ requires std::is_enum_v<Enum> std::string format_value(Enum value) {
 // The smallest and the largest number in a value, to be checked against the flag's range. Times are in seconds.
 struct NumberRange {
   double min = 0, max = 0;
-  std::string_view unit = {};  // for messages
+  std::string_view unit = {};  // unit of the numbers, for messages
 };
 template <class Number>
 concept HasRange = std::is_same_v<Number, int64_t> || std::is_same_v<Number, int> || std::is_same_v<Number, double>;

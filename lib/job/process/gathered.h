@@ -52,7 +52,7 @@ struct RunStart {
   uint64_t samples = 0, updates = 0;
   double rate_factor = 1;  // factor on the schedule's learning rate
   bool saves_within_epochs = false;
-  std::vector<WorkerState> workers;  // indexed by rank; empty: no worker has made a step
+  std::vector<WorkerState> workers;  // the state of each worker, indexed by rank; empty: no worker has made a step
 };
 // A worker has reached the end of an epoch, or was asked to stop.
 struct EpochEnd {
@@ -75,7 +75,7 @@ struct NewGroups {
 };
 // The new factor on the schedule's learning rate. Sent by worker 0; ignored from the others.
 struct RateChange {
-  double factor = 0;  // 0: the factor does not change
+  double factor = 0;  // the new factor; 0: the factor does not change
 };
 // What a worker has done in the run.
 struct WorkerTimes {

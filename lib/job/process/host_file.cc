@@ -165,7 +165,7 @@ class Places {
 
   const HostFile& file_;
   HostOrder order_;
-  std::vector<int64_t> used_;  // indexed by line
+  std::vector<int64_t> used_;  // number of slots of each line that are taken, indexed by line
   size_t begin_ = 0;           // the line to try first
   std::deque<size_t> turns_;   // the lines for the role, the next one first; full lines leave when their turn comes
 };

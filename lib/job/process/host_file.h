@@ -57,7 +57,7 @@ struct ProcessSlot {
   SshAddress ssh = {};
 };
 struct HostAssignment {
-  std::vector<ProcessSlot> servers = {}, workers = {};  // indexed by rank
+  std::vector<ProcessSlot> servers = {}, workers = {};  // the slot of each server and of each worker, indexed by rank
 };
 
 struct AssignmentOptions {

@@ -43,7 +43,7 @@ struct Inject {
   };
   std::vector<Rule<double>> drop, dup, step_ms, index_ms;
   std::vector<Rule<InjectDelay>> delay;
-  std::vector<Rule<uint64_t>> kill;  // `where` is always set
+  std::vector<Rule<uint64_t>> kill;  // rules with kill=; `where` is always set in them
   std::optional<uint64_t> seed;      // seed of all random draws; nullopt: 0
 
   [[nodiscard]] bool empty() const { return *this == Inject{}; }

@@ -27,7 +27,7 @@ struct EpochSummary {
     bool is_best = false;  // no earlier accuracy of the run is higher
   };
 
-  int64_t epoch = 0, epochs = 0;  // `epoch`: from 1
+  int64_t epoch = 0, epochs = 0;  // number of the epoch, counted from 1, and number of all epochs
   double loss = 0, accuracy = 0;  // means over the epoch's training data; losses are mean cross-entropies
   std::optional<Validation> validation = {};
   double rate = 0;     // the learning rate of the epoch's last step

@@ -20,7 +20,7 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 
 struct Variable {
   std::string name;
-  std::optional<std::string> value;  // nullopt: the value in the launcher's own environment
+  std::optional<std::string> value;  // value of the variable; nullopt: that in the launcher's own environment
 };
 
 // Parses "NAME=value", "NAME" or, as in MXNet's launch.py, "NAME:value". Code::kUsage if the name is not valid.

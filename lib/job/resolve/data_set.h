@@ -18,7 +18,7 @@ struct JobFlags;
 struct DataSet {
   std::string name;
   int64_t classes = 0;
-  std::vector<int64_t> image_shape;  // [c, h, w]
+  std::vector<int64_t> image_shape;  // shape of the images: [c, h, w]
   int64_t records_train = 0, records_val = 0;
   std::vector<double> rgb_mean;
   double scale = 1;

@@ -147,8 +147,9 @@ class GroupsReader {
 
   const GroupsFile& file_;
   const std::vector<WorkerPlace>& workers_;
-  std::vector<std::optional<int64_t>> group_;                 // indexed by rank
-  std::map<std::string_view, std::vector<size_t>> ranks_of_;  // indexed by host and by address
+  std::vector<std::optional<int64_t>> group_;  // the group of each worker, indexed by rank
+  // Ranks of the workers on each host, indexed by the host's name and by its address.
+  std::map<std::string_view, std::vector<size_t>> ranks_of_;
 };
 
 }  // namespace

@@ -19,8 +19,9 @@ namespace dtrain::job {
 struct Flags;
 
 struct Remembered {
-  std::string directory = {};                                   // the working directory; empty: nothing was stored
-  std::map<std::string, std::string, std::less<>> values = {};  // keyed by flag, in the form that --flag takes
+  std::string directory = {};  // the working directory; empty: nothing was stored
+  // Values of the flags, keyed by flag, in the form that --flag takes.
+  std::map<std::string, std::string, std::less<>> values = {};
 
   // The value of a path flag; "" if none was stored, or "none".
   [[nodiscard]] std::string path_of(std::string_view flag) const;

@@ -67,7 +67,7 @@ std::span<const float> Accumulator::total() {
     } else {
       const bool is_finite = add_to(contribution.values.data(), sum.data(), sum.size()) == 0;
       if (!is_finite && !spoiled_by_) spoiled_by_ = rank;
-      contribution.is_in_round = false;  // its gradient is already in the sum
+      contribution.is_in_round = false;  // the gradient of this rank is already in the sum
     }
   }
   return sum;

@@ -44,8 +44,9 @@ Result<> check(const ShardOptions& options) {
 
 struct Shard::State {
   explicit State(size_t workers) : incarnations(workers) {}
-  std::vector<std::atomic<uint64_t>> incarnations;  // indexed by rank; 0: no message yet
-  std::atomic<uint64_t> refused = 0;                // messages that reached no slice
+  // The accepted incarnation of each worker, indexed by rank; 0: no message yet.
+  std::vector<std::atomic<uint64_t>> incarnations;
+  std::atomic<uint64_t> refused = 0;  // messages that reached no slice
   std::atomic<int64_t> busy_ns = 0;
   std::atomic<bool> is_damaged = false;  // set under a slice's lock when an exception leaves that slice
   std::atomic<bool> is_reported = false;

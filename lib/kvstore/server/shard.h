@@ -73,7 +73,7 @@ struct ShardCounts {
   uint64_t late = 0;        // gradients that arrived after the end of their round and were lost (--backup)
   uint64_t refused = 0;     // requests that were answered with an error status
   uint64_t corrupt = 0;     // refused messages whose payload did not match its checksum
-  uint64_t updates = 0;     // updates of slices
+  uint64_t updates = 0;     // number of updates of slices
   uint64_t left_out = 0;    // rounds of slices without an update, because a worker left the step out
   uint64_t not_finite = 0;  // rounds of slices without an update, because the sum of the gradients was not finite
   double busy_s = 0;        // time of all threads spent receiving, summing and updating
@@ -83,7 +83,8 @@ struct ShardCounts {
   std::vector<uint64_t> staleness = {};
   // Time from a round's first gradient to its update, in the slice for which on_report is called.
   telemetry::Histogram::State round_s = {};
-  std::vector<Lateness> lateness = {};  // indexed by worker; in the slice for which on_report is called
+  // Delays of each worker's gradients, in the slice for which on_report is called; indexed by worker.
+  std::vector<Lateness> lateness = {};
 };
 
 class ShardSlice;
@@ -115,7 +116,7 @@ class Shard final : public ServerEvents {
 
  private:
   Shard(ShardOptions options, size_t slot_count);
-  [[nodiscard]] ShardSlice* find(SliceId id) const;  // null if this server does not hold the slice
+  [[nodiscard]] ShardSlice* find(SliceId id) const;  // returns null if this server does not hold the slice
   [[nodiscard]] bool may_speak(const Sender& sender);
   // Why a request of this sender cannot be handled. kOk if it can; then find(id) is not null.
   [[nodiscard]] Status objection(const Sender& sender, SliceId id);
@@ -129,7 +130,7 @@ class Shard final : public ServerEvents {
   const ShardOptions options_;
   struct State;
   std::unique_ptr<State> state_;
-  std::vector<std::unique_ptr<ShardSlice>> slices_;  // sorted by (key, part)
+  std::vector<std::unique_ptr<ShardSlice>> slices_;  // the slices that this server holds, sorted by (key, part)
   std::unique_ptr<TaskQueue> tasks_;                 // the last member, because its threads use the slices
 };
 

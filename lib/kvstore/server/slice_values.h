@@ -82,7 +82,7 @@ class SliceValues {
   // A change of the learning rate that takes effect once its from_samples samples have been applied.
   std::optional<RateChange> next_rate_;
   uint32_t culprit_ = 0;
-  std::vector<Buffer<float>> state_;           // indexed by slot
+  std::vector<Buffer<float>> state_;           // the optimizer state, indexed by slot
   std::vector<std::span<float>> state_spans_;  // views of state_
   std::vector<Group> groups_;
 };

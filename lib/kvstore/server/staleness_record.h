@@ -49,7 +49,7 @@ class StalenessRecord {
   [[nodiscard]] const std::vector<uint64_t>& histogram() const { return histogram_; }
   // The times from the first gradients of rounds to their updates.
   [[nodiscard]] telemetry::Histogram::State round_times() const { return round_s_.state(); }
-  // Indexed by worker.
+  // The delays of each worker's gradients, indexed by worker.
   [[nodiscard]] const std::vector<Lateness>& lateness() const { return lateness_; }
 
  private:

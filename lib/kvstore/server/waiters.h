@@ -33,7 +33,8 @@ class Waiters {
   void forget(uint32_t rank);
 
   [[nodiscard]] bool empty() const { return waiters_.empty(); }
-  [[nodiscard]] const std::vector<Waiter>& all() const { return waiters_; }  // in order of arrival
+  // The requests that wait, in order of arrival.
+  [[nodiscard]] const std::vector<Waiter>& all() const { return waiters_; }
 
  private:
   std::vector<Waiter> waiters_;

@@ -32,7 +32,7 @@ struct AssignValues {
 // Worker 0 sets the groups while all workers stand still. The new rounds begin with the step `updates` in the answer's
 // counters.
 struct Regroup {
-  std::vector<uint32_t> group_of;  // indexed by worker
+  std::vector<uint32_t> group_of;  // the new group of each worker, indexed by worker
 };
 // Worker 0 changes the learning rate. Every slice of a parameter gets the same change, so all change at the same number
 // of samples.

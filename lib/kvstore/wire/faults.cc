@@ -236,12 +236,13 @@ class FaultyTransport::FaultQueue {
   const uint32_t worker_;
   ClientEvents& store_;
   const OnFailure on_failure_;
-  const std::vector<Faults> faults_;  // indexed by server
+  const std::vector<Faults> faults_;  // the faults to inject for each server, indexed by server
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  std::vector<Link> links_ DT_GUARDED_BY(mutex_);                          // indexed by server
-  std::map<std::pair<Time, uint64_t>, Item> items_ DT_GUARDED_BY(mutex_);  // sorted by due time, then by arrival
+  std::vector<Link> links_ DT_GUARDED_BY(mutex_);  // the state of each connection, indexed by server
+  // Messages to deliver, sorted by due time, then by arrival.
+  std::map<std::pair<Time, uint64_t>, Item> items_ DT_GUARDED_BY(mutex_);
   uint64_t next_item_ DT_GUARDED_BY(mutex_) = 0;
   FaultCounts counts_ DT_GUARDED_BY(mutex_);
   bool closed_ DT_GUARDED_BY(mutex_) = false;

@@ -19,7 +19,7 @@ using FaultDelay = std::chrono::duration<double, std::milli>;
 
 // Faults of each message of a connection, in both directions.
 struct Faults {
-  double drop = 0, dup = 0;  // probabilities, 0 to 1
+  double drop = 0, dup = 0;  // probabilities, 0 to 1, that a message is lost and that it is duplicated
   // Each message gets a random delay between these two, uniformly distributed.
   FaultDelay delay_min = FaultDelay(0), delay_max = FaultDelay(0);
   uint64_t seed = 0;
@@ -36,7 +36,7 @@ struct Connection {
 // What happens to the n-th message (counted from 0) that a connection carries in one direction. Equal arguments give an
 // equal Fate.
 struct Fate {
-  int copies = 1;                        // 0: the message is lost
+  int copies = 1;                        // number of copies of the message that arrive; 0: the message is lost
   std::array<FaultDelay, 2> delay = {};  // delay of each copy
 };
 Fate fate_of(const Faults& faults, Connection connection, Direction direction, uint64_t n);

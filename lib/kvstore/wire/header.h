@@ -62,7 +62,7 @@ struct SliceId {
   auto operator<=>(const SliceId& other) const { return std::tie(key, slice) <=> std::tie(other.key, other.slice); }
 };
 
-inline constexpr uint32_t kDataMagic = 0x32575444;  // "DTW2"
+inline constexpr uint32_t kDataMagic = 0x32575444;  // the bytes "DTW2" as a little-endian number
 
 struct Header {
   uint32_t magic = kDataMagic;

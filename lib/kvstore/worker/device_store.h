@@ -93,11 +93,12 @@ class DeviceStore final : public Store, private DeviceDecisions {
   struct Device {
     DeviceStore* store = nullptr;
     ParameterView view = {};
-    std::unique_ptr<comm::Collective> group = nullptr;  // null: this device has no peers
-    std::unique_ptr<Updater> updater = nullptr;         // null: servers update
-    uint64_t step = kNoStep;                            // the step of the device's gradients
-    uint32_t samples = 0;                               // samples in the summed gradients of all ranks
-    std::unique_ptr<TaskQueue> exchanges = nullptr;     // one thread, which runs exchanges in order
+    // The device's end of the collective group; null: this device has no peers.
+    std::unique_ptr<comm::Collective> group = nullptr;
+    std::unique_ptr<Updater> updater = nullptr;      // updates the device's weights; null: servers update them
+    uint64_t step = kNoStep;                         // the step of the device's gradients
+    uint32_t samples = 0;                            // samples in the summed gradients of all ranks
+    std::unique_ptr<TaskQueue> exchanges = nullptr;  // one thread, which runs exchanges in order
   };
   using Work = Result<> (DeviceStore::*)(Device& device, uint32_t bucket, uint32_t samples);
 

@@ -80,7 +80,7 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
     std::span<float> value;  // memory of the weights or statistic
     std::span<const float> gradient;
     std::span<float> push_answer;  // where the answer to a push is written: `value`, or the sum
-    size_t bucket = 0;             // for a statistic: one past the last bucket
+    size_t bucket = 0;             // the bucket that the slice belongs to; for a statistic, one past the last bucket
   };
 
   DistStore(DistStoreOptions options, std::vector<std::string> slots, std::unique_ptr<Updater> updater, Waits& waits);
@@ -111,7 +111,7 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   ParameterView view_;
   std::vector<WorkerSlice> slices_;             // as in the placement, sorted by (key, part)
   std::vector<std::vector<size_t>> slices_of_;  // slices of each bucket; the last entry: statistics
-  std::unique_ptr<Updater> updater_;            // null unless this worker updates
+  std::unique_ptr<Updater> updater_;            // updates the weights; null unless this worker updates
   std::vector<Buffer<float>> sums_;             // sum of each parameter; empty unless this worker updates
   std::vector<bool> sum_is_new_;                // for each bucket: the sum was requested but has not been applied yet
   uint64_t share_count_ = 0;

@@ -14,7 +14,7 @@ class RequestStage {
     kQueued,        // the request waits for the sending thread
     kSending,       // one thread is sending it, so that messages about a slice keep their order
     kSendingAgain,  // like kSending; what was sent so far is lost, so it will be sent again
-    kAnswered,      // its answer arrived while it was being sent
+    kAnswered,      // the answer arrived while the request was being sent
     kSent,          // the request was sent and waits for its answer
   };
   enum class Event : uint8_t {

@@ -154,14 +154,14 @@ class SliceRequests final : public ClientEvents {
   ConditionVariable to_send_;
   std::deque<size_t> queue_ DT_GUARDED_BY(mutex_);  // slices with a request to send
   bool is_closing_ DT_GUARDED_BY(mutex_) = false;
-  std::vector<Entry> entries_ DT_GUARDED_BY(mutex_);  // indexed by slice
+  std::vector<Entry> entries_ DT_GUARDED_BY(mutex_);  // the request about each slice, indexed by slice
   uint64_t request_count_ DT_GUARDED_BY(mutex_) = 0;
   std::vector<size_t> open_ DT_GUARDED_BY(mutex_);    // for each group: number of requests without an answer
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // the first error with which the store failed
   uint64_t damaged_ DT_GUARDED_BY(mutex_) = 0;        // messages that arrived with a wrong checksum
   size_t in_use_ DT_GUARDED_BY(mutex_) = 0;           // number of threads that read or write the memory of a request
   double wait_s_ DT_GUARDED_BY(mutex_) = 0;
-  std::vector<TrafficCounts> traffic_;  // indexed by server
+  std::vector<TrafficCounts> traffic_;  // the traffic with each server, indexed by server
   std::thread sender_;
 };
 

@@ -82,8 +82,9 @@ class Updater {
   const std::vector<std::string> slots_;
   const std::unique_ptr<optim::ArrayOptimizer> optimizer_;
   ParameterView view_;
-  std::vector<std::vector<Piece>> pieces_;  // indexed by bucket
-  std::vector<Counters> counters_;          // indexed by bucket
+  // The parts of parameters in each bucket that are updated here, indexed by bucket.
+  std::vector<std::vector<Piece>> pieces_;
+  std::vector<Counters> counters_;  // samples and updates of each bucket, indexed by bucket
   std::atomic<double> seconds_ = 0;
 };
 

@@ -12,7 +12,7 @@ namespace dtrain::net {
 
 struct HttpHeader {
   std::string name;   // in a request: in lower case
-  std::string value;  // without surrounding spaces
+  std::string value;  // the header's value, without surrounding spaces
   bool operator==(const HttpHeader&) const = default;
 };
 
@@ -21,7 +21,7 @@ struct HttpRequest {
   Method method = Method::kOther;
   std::string target;  // as sent: "/page?token=a%20b". If the method is GET or HEAD, it begins with "/"
   std::vector<HttpHeader> headers;
-  bool is_http_1_0 = false;  // true: HTTP/1.0; false: HTTP/1.1
+  bool is_http_1_0 = false;  // whether the request is HTTP/1.0; otherwise it is HTTP/1.1
   bool has_body = false;     // the body is never read
   bool operator==(const HttpRequest&) const = default;
 
@@ -49,8 +49,8 @@ class HttpRequestReader {
   static constexpr size_t kHeadersMax = 100;          // a request with more headers is refused with status 431
   enum class State {
     kIncomplete,
-    kComplete,  // request() is the request
-    kRefused,   // refusal() has the reason
+    kComplete,  // the request is complete; request() returns it
+    kRefused,   // the request is refused; refusal() has the reason
   };
 
   HttpRequestReader();

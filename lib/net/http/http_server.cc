@@ -298,7 +298,7 @@ class Site final : public HttpServer {
 
   const HttpOptions options_;
   const Log log_;
-  std::unique_ptr<TlsContext> tls_;  // null for plain HTTP
+  std::unique_ptr<TlsContext> tls_;  // the server's certificate for TLS; null for plain HTTP
   uint16_t port_ = 0;
   std::deque<Kept> routes_;
   std::atomic<size_t> streams_ = 0;

@@ -41,20 +41,20 @@ class EventStream {
 
 struct HttpRoute {
   enum class Kind {
-    kData,    // data for programs
+    kData,    // the answer is data for programs
     kPage,    // HTML for a browser; each "@NONCE@" in it becomes a random number that allows its scripts and styles
-    kStream,  // server-sent events
+    kStream,  // the answer is a stream of server-sent events
     // Performs an action, at most once in `answer_age_max`, and answers with its result. Only for GET with the header
     // "Dtrain-Action", which pages of other web sites cannot send.
     kAction,
   };
-  std::string path;  // "/metrics"
+  std::string path;  // path of the route: "/metrics"
   // If not empty, the route is only for requests whose header Accept contains this text. If several routes have the
   // same path, the first one that matches answers.
   std::string accepted = {};
   Kind kind = Kind::kData;
   std::function<HttpAnswer()> answer = {};  // for all kinds except kStream; any of the server's threads calls it
-  std::function<std::unique_ptr<EventStream>()> open_stream = {};  // for kStream
+  std::function<std::unique_ptr<EventStream>()> open_stream = {};  // makes a stream for a client; only for kStream
 };
 
 // The certificate that a server presents to its clients, as PEM texts.

@@ -56,7 +56,7 @@ struct BarChart {
   std::vector<std::string> parts = {};  // names, in the order from left to right
   struct Bar {
     std::string name;
-    std::vector<double> values;  // one for each part, at least 0
+    std::vector<double> values;  // one value for each part of the bar, at least 0
   };
   std::vector<Bar> bars = {};
 };

@@ -24,7 +24,8 @@ class SvgCanvas final : public Canvas {
   struct Frame {
     double width = 0, height = 0;
     std::string title, description;  // for people who cannot see the chart
-    bool has_style = true;           // true: a separate file; false: part of a page with page_style()
+    // Whether the drawing contains its style sheet, as a separate file must; a part of a page uses page_style().
+    bool has_style = true;
   };
   // Returns the whole drawing.
   [[nodiscard]] std::string finish(const Frame& frame) const;

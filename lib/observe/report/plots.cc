@@ -94,7 +94,7 @@ Axis axis_of(PlotOver over) {
 // The curves of a run for one metric.
 struct Chosen {
   const Curve* curve = nullptr;
-  std::string name;  // "worker 3"; empty: a curve of the whole run
+  std::string name;  // what the curve is about: "worker 3"; empty: the whole run
   bool of_epochs = false;
 };
 

@@ -15,7 +15,7 @@ namespace dtrain::observe {
 enum class PlotOver : uint8_t { kStep, kSamples, kTime, kEpoch };
 
 struct PlotOptions {
-  std::vector<std::string> metrics;  // empty: loss and accuracies, if the runs have them
+  std::vector<std::string> metrics;  // metrics to show; empty: loss and accuracies, if the runs have them
   PlotOver over = PlotOver::kStep;
   Scale y_scale = Scale::kLinear;
 };

@@ -15,7 +15,7 @@ struct Moment {
   double step = kUnknown;     // steps since the run began
   double samples = kUnknown;  // samples of all workers since the run began
   double seconds = kUnknown;  // time of training since the run began
-  double epoch = kUnknown;    // finished epochs, with fractions
+  double epoch = kUnknown;    // number of finished epochs, as a fraction: 2.5 is the middle of the third epoch
 };
 
 struct Measured {

@@ -38,7 +38,7 @@ std::optional<double> number_in(std::string_view word) {
 // second ".*" is greedy.
 struct LastValue {
   size_t at = 0;                // position of the '='
-  std::optional<double> value;  // nullopt if the text is not a number: "1.2.3", "."
+  std::optional<double> value;  // the value after the '='; nullopt if it is not a number: "1.2.3", "."
 };
 
 std::optional<LastValue> last_value(std::string_view line) {

@@ -21,7 +21,7 @@ struct CurveKey {
   std::string metric;  // as in metrics.jsonl; "train_top_k_accuracy_5" for metrics without a predefined name
   // True: values of whole epochs and of validations; false: values of windows within epochs, or of moments.
   bool of_epochs = false;
-  std::string role;  // "worker", "server"
+  std::string role;  // role of the process: "worker", "server"
   int64_t rank = 0;
   // "0" of "gpu_busy_share/0"; empty if the metric has no label.
   [[nodiscard]] std::string label() const {
@@ -52,7 +52,7 @@ struct Resumption {
 
 struct Run {
   std::string path, name;
-  bool is_directory = false;  // true: the run was read from a run directory; false: from a log
+  bool is_directory = false;  // whether the run was read from a run directory; otherwise it was read from a log
   std::map<CurveKey, Curve> curves;
   std::map<std::string, std::string> settings;  // from the JobSpec, or the arguments in the log
   nlohmann::json summary;                       // summary.json; null if there is none
@@ -69,7 +69,7 @@ struct Run {
 
   // The names of all metrics that have values, sorted.
   [[nodiscard]] std::set<std::string> metrics() const;
-  [[nodiscard]] const Curve* curve(const CurveKey& key) const;  // null if there is no such curve
+  [[nodiscard]] const Curve* curve(const CurveKey& key) const;  // returns null if there is no such curve
   // The ranks whose workers have this metric, in order.
   [[nodiscard]] std::vector<int64_t> workers_with(const std::string& metric, bool of_epochs) const;
   [[nodiscard]] std::optional<double> setting_number(const std::string& key) const;

@@ -51,7 +51,7 @@ class EventWriter {
   std::string path_;
   // Used by the thread, and by the destructor after the thread has ended:
   bool has_begun_ = false;
-  std::optional<EventFile> file_;  // empty: not begun, or given up
+  std::optional<EventFile> file_;  // the event file; nullopt: not created yet, or given up after an error
   Mutex mutex_;
   ConditionVariable changed_;
   std::deque<Entry> queue_ DT_GUARDED_BY(mutex_);

@@ -37,7 +37,7 @@ struct StoreSetup {
   const job::JobPlan& plan;  // plan of the spec
   const std::vector<size_t>& bucket_begin;
   job::Coordinator& coordinator;            // coordinator of all workers
-  Waits& waits;                             // must outlive the store
+  Waits& waits;                             // the waits of this process, which must outlive the store
   telemetry::Timeline* timeline = nullptr;  // where exchanges, messages and waits are recorded; null: not recorded
 };
 

@@ -14,7 +14,7 @@ namespace dtrain::role {
 struct TestIoSetup {
   const Process& process;
   const job::JobSpec& spec;  // the complete JobSpec
-  const Network& network;    // its labels must match the data
+  const Network& network;    // the network, whose labels must match the data
   const data::DataSets& data;
   job::Coordinator& coordinator;  // coordinator of all workers, each of which reads its own share
 };
