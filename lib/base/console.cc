@@ -76,7 +76,8 @@ std::string bar(double done, size_t columns) {
   return "[" + inside + "] ";
 }
 
-// The text in lines of at most `columns` columns, broken between its parts. A part that is too wide stays whole.
+// Breaks the text into lines of at most `columns` columns. It is broken only at kBetweenParts, so a part that is too
+// wide stays whole.
 std::vector<std::string> broken(std::string_view text, size_t columns) {
   std::vector<std::string> lines;
   while (columns_of(text) > columns) {

@@ -87,7 +87,7 @@ class ThrownError : public std::runtime_error {
   Error error_;
 };
 
-// "not enough memory for <purpose>", with advice on how to need less. Code::kDevice.
+// Returns the error "not enough memory for <purpose>" (Code::kDevice), with advice on how to need less.
 [[nodiscard]] Error not_enough_memory(std::string_view purpose);
 
 [[noreturn]] void throw_check_failed(const char* file, int line, const char* condition, const std::string& message);

@@ -50,7 +50,7 @@ class Log {
   void error(fmt::format_string<Args...> format, Args&&... args) const {
     write(Level::kError, format, fmt::make_format_args(args...));
   }
-  // Written only if --verbose is at least `verbosity`: 1 for connections, 2 for every message.
+  // Logs a line only if --verbose is at least `verbosity`: 1 for connections, 2 for every message.
   template <class... Args>
   void verbose(int verbosity, fmt::format_string<Args...> format, Args&&... args) const {
     if (verbosity <= this->verbosity()) write(Level::kDebug, format, fmt::make_format_args(args...));

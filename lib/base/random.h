@@ -40,10 +40,11 @@ class RandomStream {
 
   [[nodiscard]] uint64_t key() const { return key_; }
   uint64_t next() { return mix64(key_ + 0x9e3779b97f4a7c15 * ++count_); }
-  // Uniform in [0, 1), 53 bits.
+  // Returns a random number, uniform in [0, 1), with 53 random bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
-  // Uniform in [0, n), n > 0. The bias is negligible, because n is far below 2^64.
+  // Returns a random number, uniform in [0, n), where n must be above 0. The bias is negligible, because n is far below
+  // 2^64.
   int64_t below(int64_t n) {
     return static_cast<int64_t>((static_cast<unsigned __int128>(next()) * static_cast<uint64_t>(n)) >> 64);
   }
@@ -60,7 +61,7 @@ class RandomStream {
   uint64_t count_ = 0;
 };
 
-// A permutation of 0 .. n-1 (Fisher-Yates).
+// Returns a random permutation of 0 .. n-1 (Fisher-Yates).
 std::vector<int64_t> permutation(int64_t n, RandomStream& random);
 
 }  // namespace dtrain

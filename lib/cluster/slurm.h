@@ -15,7 +15,7 @@ namespace dtrain::cluster {
 
 struct SlurmAllocation {
   std::string job;                 // the job's number, from the variable SLURM_JOB_ID
-  std::string nodes;               // as Slurm abbreviates them: "node[1-3]"
+  std::string nodes;               // names of the nodes, as Slurm abbreviates them: "node[1-3]"
   std::optional<int64_t> tasks{};  // the value of -n for salloc or sbatch; nullopt: only nodes were requested
 };
 // Code::kStartup: this process is not inside an allocation.

@@ -30,7 +30,7 @@ class LinkWatch {
   // The watcher's thread calls both functions. `lost` may also be called by the constructor.
   struct Callbacks {
     std::function<void(uint32_t peer, const std::string& why)> lost;  // may be called repeatedly for a peer
-    std::function<void(Error)> failed;                                // the watcher itself has failed
+    std::function<void(Error)> failed;                                // called if the watcher itself has failed
   };
   LinkWatch(gloo::transport::Context& context, uint32_t rank, uint32_t size, Callbacks callbacks);
   ~LinkWatch();

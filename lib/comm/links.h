@@ -24,7 +24,7 @@ class Links {
   // Within a channel, the messages from one rank to another are received in the order in which they were sent.
   struct Channel {
     std::string_view operation;  // name of the operation, for errors
-    uint64_t number = 0;         // at least kFirstChannel; must not be used twice
+    uint64_t number = 0;         // number of the channel, at least kFirstChannel; must not be used twice
   };
   static constexpr uint64_t kFirstChannel = 2;
 

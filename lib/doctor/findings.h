@@ -40,8 +40,8 @@ std::string most_frequent(const std::vector<std::string>& values);
 // Lists only the first few names if there are many: "node1", "node1 and node2", "node1, node2 and 96 others".
 std::string some_of(const std::vector<std::string>& names);
 
-std::string rate_text(double bytes_per_second);  // "118 MB/s"
-std::string seconds_text(double seconds);        // "120 us", "12 ms", "3.1 s"
+std::string rate_text(double bytes_per_second);  // returns a text such as "118 MB/s"
+std::string seconds_text(double seconds);        // returns a text such as "120 us", "12 ms" or "3.1 s"
 // "15.6 GiB", or "15.6 GiB to 31.2 GiB" if the smallest and the largest value differ.
 std::string range_text(std::vector<double> values, std::string (*text)(double));
 

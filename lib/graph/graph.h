@@ -58,7 +58,8 @@ struct Convolution {
   [[nodiscard]] int64_t extent_w() const { return dilation_w * (kernel_w - 1) + 1; }
 };
 
-// y = x W' + b, with x flattened to [n, c*h*w] in that order. w [outputs, c*h*w], b [outputs], absent unless bias.
+// y = x W' + b, where x is flattened to [n, c*h*w] in that order. w is [outputs, c*h*w]. b is [outputs]; it exists only
+// if `bias` is true.
 struct FullyConnected {
   static constexpr OpNames kNames{"FullyConnected"};
   static constexpr size_t kWeight = 1, kBias = 2;
@@ -82,8 +83,12 @@ struct BatchNorm {
   bool global_statistics = false;
 };
 
-// Gradients in terms of the output y: relu dy [y > 0] (0 at 0), tanh dy (1 - y^2), sigmoid dy y (1 - y),
-// softrelu dy (1 - e^-y), softsign, which is x / (1 + |x|), dy (1 - |y|)^2.
+// The gradient dx with respect to the input x, from the output y and its gradient dy:
+//   relu       dy if y > 0, otherwise 0
+//   tanh       dy (1 - y^2)
+//   sigmoid    dy y (1 - y)
+//   softrelu   dy (1 - e^-y)
+//   softsign   dy (1 - |y|)^2, where y = x / (1 + |x|)
 struct Activation {
   static constexpr OpNames kNames{"Activation"};
   enum class Kind { kRelu, kTanh, kSigmoid, kSoftrelu, kSoftsign };
@@ -154,7 +159,7 @@ struct Dropout {
 // Source: Jaderberg et al., arXiv:1506.02025.
 struct SpatialTransformer {
   static constexpr OpNames kNames{"SpatialTransformer"};
-  int64_t height = 2, width = 2;  // size of y, at least 2 each
+  int64_t height = 2, width = 2;  // height and width of y, each at least 2
 };
 
 // p = softmax(x) over the classes, x [n, classes]. A loss; it also reads the labels of the batch.
@@ -262,7 +267,7 @@ class Graph {
   std::unordered_set<std::string> node_names_, variable_names_;
   // What each tensor is, indexed by TensorId: a variable, or the output of a node.
   std::vector<std::variant<VariableId, Edge>> tensors_;
-  std::vector<TensorId> first_output_;  // indexed by NodeId
+  std::vector<TensorId> first_output_;  // for each node, the TensorId of its first output; indexed by NodeId
   std::vector<NodeId> heads_;           // the nodes whose outputs are results; empty: the last node is the only one
 };
 
@@ -306,18 +311,19 @@ struct HeadInfo {
 
 // What shape inference derives from a graph and the shapes of its inputs.
 struct Shapes {
-  std::vector<Shape> output;  // indexed by NodeId, without the batch: [c, h, w] or [c]
+  std::vector<Shape> output;  // shape of each node's output, without the batch: [c, h, w] or [c]; indexed by NodeId
   // Learned tensors in canonical order; the index is the key in a parameter store.
   std::vector<ParameterInfo> parameters;
   std::vector<ParameterInfo> statistics;  // moving means and variances, in canonical order
   [[nodiscard]] int64_t parameter_elements() const;
   [[nodiscard]] int64_t statistic_elements() const;
-  std::vector<InputInfo> inputs;  // in the order of their variables
-  std::vector<LabelInfo> labels;  // in the order of their variables
-  std::vector<HeadInfo> heads;    // in the order of Graph::heads()
+  std::vector<InputInfo> inputs;  // the inputs, in the order of their variables
+  std::vector<LabelInfo> labels;  // the labels, in the order of their variables
+  std::vector<HeadInfo> heads;    // the network's results, in the order of Graph::heads()
   bool draws = false;             // whether training draws random numbers from the keys of a batch's images
   static constexpr size_t kNowhere = static_cast<size_t>(-1);
-  std::vector<size_t> position;  // indexed by VariableId: its index in `parameters` or `statistics`, or kNowhere
+  // For each variable, its index in `parameters` or `statistics`, or kNowhere; indexed by VariableId.
+  std::vector<size_t> position;
 };
 
 // `inputs`: the shapes for one image, [c, h, w] or [c], in the order of the input variables. Errors are Code::kUsage.

@@ -40,7 +40,7 @@ struct Image {
 
 // A part of an image.
 struct Window {
-  int y = 0, x = 0;  // the first row and column
+  int y = 0, x = 0;  // the window's first row and first column
   int height = 0, width = 0;
   bool operator==(const Window&) const = default;
 };

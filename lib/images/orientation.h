@@ -10,8 +10,8 @@ namespace dtrain::images {
 // The operations that turn a stored image, in the order in which they are applied. Each is optional.
 struct Orientation {
   bool transposed = false;
-  bool mirrored = false;     // the columns in reverse order
-  bool upside_down = false;  // the rows in reverse order
+  bool mirrored = false;     // whether to reverse the order of the columns
+  bool upside_down = false;  // whether to reverse the order of the rows
 
   [[nodiscard]] bool turns() const { return transposed || mirrored || upside_down; }
   [[nodiscard]] ImageSize turned(const ImageSize& stored) const {

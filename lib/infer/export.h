@@ -18,7 +18,8 @@ struct ExportOptions {
 
   ModelChoice model;
   Format format = Format::kOnnx;
-  bool fold_batch_norm = false;  // fold each batch norm into the convolution or fully connected layer before it
+  // Whether to fold each batch norm into the convolution or fully connected layer before it.
+  bool fold_batch_norm = false;
 };
 
 // The format that belongs to the suffix of a file name; nullopt if the suffix is unknown.

@@ -27,7 +27,7 @@ struct InfoOptions {
 struct LayerInfo {
   std::string name, op;
   std::vector<std::string> inputs;  // the layers whose outputs this layer reads
-  Shape output;                     // output shape without the batch
+  Shape output;                     // shape of the layer's output, without the batch dimension
   int64_t parameters = 0;           // number of elements of the learned arrays that no earlier layer uses
   int64_t multiply_adds = 0;        // number of multiply-add operations for one image
   int64_t activation_bytes = 0;     // size of the layer's output for the whole batch, in float32
@@ -37,7 +37,7 @@ struct NetworkInfo {
   std::string network;
   Shape image;
   int64_t classes = 0, batch_size = 1;
-  std::vector<LayerInfo> layers;  // in the order in which they are computed
+  std::vector<LayerInfo> layers;  // the layers, in the order in which they are computed
   int64_t parameters = 0, statistics = 0, multiply_adds = 0, activation_bytes = 0;
 
   [[nodiscard]] std::string text() const;

@@ -23,7 +23,7 @@ struct JobHistory {
   bool may_have_trained = true;      // whether training may have begun; if not, there is nothing to resume
   bool killed_by_user = false;       // a second interrupt killed the job
   std::vector<Ended> ended;          // the processes that have ended, in chronological order
-  std::vector<Process> processes;    // in the order in which they were started
+  std::vector<Process> processes;    // the processes, in the order in which they were started
 };
 
 // Prints the cause of a failure, or nothing if the job succeeded. Returns the job's exit code and the printed error.

@@ -64,7 +64,7 @@ class RemoteHost : public Host {
   bool has_begun_ = false;           // the link has begun to connect
   Clock::time_point wake_;           // the limit for the greeting; afterwards, the time of the next `alive`
   std::string held_;                 // requests that must wait for the greeting
-  std::vector<size_t> waiting_;      // the processes that these requests start
+  std::vector<size_t> waiting_;      // the processes that the requests in held_ start
   std::vector<size_t> never_began_;  // processes that were requested and then stopped before the agent's greeting
   std::deque<std::string> last_words_;
   bool shares_ = false;

@@ -13,7 +13,7 @@ namespace dtrain::launch {
 
 // One host on which processes are to run.
 struct OtherHost {
-  std::string name;                     // as in the host file; used in messages and prefixes
+  std::string name;                     // name of the host, as in the host file; used in messages and prefixes
   std::vector<std::string> ssh = {};    // command that runs a shell on the host; the shell reads from stdin
   std::string executable = {};          // path of the executable on the host
   std::string directory = {};           // working directory on the host

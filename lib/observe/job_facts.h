@@ -42,8 +42,8 @@ struct JobState {
   int64_t step = 0, steps = 0;
   int64_t epoch = 0, epochs = 0;  // the current epoch, counted from 1, and their total; 0: not known
   double samples_per_s = 0;
-  double eta_s = -1;                         // time left; negative: not known
-  std::vector<ProcessState> processes = {};  // workers by rank, then servers by rank, then the scheduler
+  double eta_s = -1;                         // time left in seconds; negative: not known
+  std::vector<ProcessState> processes = {};  // the processes: workers by rank, then servers by rank, then the scheduler
 };
 
 // A point in time on the curves. Unknown values are NaN.

@@ -19,7 +19,7 @@ class Growth {
     return value(now_.snapshot, metric, label) - (before_ == nullptr ? 0 : value(before_->snapshot, metric, label));
   }
   [[nodiscard]] double newest(Metric metric) const { return value(now_.snapshot, metric, ""); }
-  [[nodiscard]] double of_all(Metric metric) const {  // sum over all labels
+  [[nodiscard]] double of_all(Metric metric) const {  // increase of the metric's sum over all labels
     return sum(now_.snapshot, metric) - (before_ == nullptr ? 0 : sum(before_->snapshot, metric));
   }
   [[nodiscard]] double count(Metric metric) const {  // number of observations of a histogram

@@ -17,7 +17,7 @@ struct WorkerPeriod {
   double steps = 0;   // number of steps in the period
   double step_s = 0;  // from the beginning of a step to its end
   double data_wait_s = 0;
-  double compute_s = 0;  // forward, backward, update, and time that belongs to no phase
+  double compute_s = 0;  // time of forward, backward and update, and time that belongs to no phase
   double pull_wait_s = 0;
   double push_s = 0;
   // How long after the first gradients of their rounds its own gradients arrive, summed over all servers.

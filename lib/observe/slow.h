@@ -14,7 +14,7 @@ namespace dtrain::observe {
 
 enum class Cause : uint8_t { kData, kCompute, kNetwork, kServer };
 
-const char* to_text(Cause cause);  // "data", "compute", "network", "server"
+const char* to_text(Cause cause);  // returns "data", "compute", "network" or "server"
 
 struct Slow {
   std::string who;        // the slow process: "worker 3"

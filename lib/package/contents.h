@@ -23,7 +23,7 @@ struct Contents {
   std::string name;  // name of the directory: "dtrain-0.9.0-x86_64"
   std::string build_id = {};
   std::string glibc = {};              // the oldest version of glibc with which the package works: "2.34"
-  std::vector<PackedFile> files = {};  // sorted by name
+  std::vector<PackedFile> files = {};  // the packed files, sorted by name
   std::string manifest = {};           // the manifest of the unpacked package that the files come from; otherwise empty
   std::vector<std::string> libraries = {};  // names of the packed libraries: "libz.so.1"
   // Libraries that a host with GPUs must have itself; empty if the package does not support GPUs.

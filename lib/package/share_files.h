@@ -8,7 +8,7 @@
 namespace dtrain::package {
 
 struct ShareFile {
-  std::string_view name;  // "configs/presets/mnist.toml"
+  std::string_view name;  // path of the file: "configs/presets/mnist.toml"
   std::string_view content;
 };
 

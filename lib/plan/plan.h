@@ -17,12 +17,12 @@ namespace dtrain::plan {
 struct PlanOptions {
   sync::GroupingOptions grouping = {};
   double latency_ms = 0.1;  // latency of the simulated network
-  double bandwidth = 10;    // Gbit/s of a host in each direction; 0: unlimited
+  double bandwidth = 10;    // bandwidth of each host in each direction, in Gbit/s; 0: unlimited
 };
 
 // The job for which a plan is made.
 struct PlannedJob {
-  std::vector<double> speeds;            // samples/s, indexed by rank
+  std::vector<double> speeds;            // speed of each worker in samples/s, indexed by rank
   std::string speeds_from;               // the source of the speeds, for messages
   std::string hint = {};                 // advice to the user about the speeds; empty: none
   std::vector<job::WorkerPlace> places;  // host and address of each worker, indexed by rank

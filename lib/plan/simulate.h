@@ -27,7 +27,7 @@ struct SimulateOptions {
   std::string speeds = {};
   double jitter = 0.05;
   double latency_ms = 0.1;
-  double bandwidth = 10;      // Gbit/s of a host in each direction; 0: unlimited
+  double bandwidth = 10;      // bandwidth of each host in each direction, in Gbit/s; 0: unlimited
   int64_t bytes = 102228128;  // size of a step's gradients; the default is that of ResNet-50
   job::Inject inject = {};
   double leave_percent = 0;

@@ -43,7 +43,7 @@ struct Setting {
     sync::Step step = 0;  // the workers join when the first worker begins this step
     uint32_t count = 0;   // number of workers that join; they have the last ranks of the policy
   };
-  std::vector<Join> joins = {};  // sorted by step
+  std::vector<Join> joins = {};  // the joins, sorted by step
 };
 
 // Receives the events of a simulation as they happen.

@@ -305,7 +305,8 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
   bool is_closing_ DT_GUARDED_BY(mutex_) = false;
   kvstore::ServerEvents* events_ DT_GUARDED_BY(mutex_) = nullptr;
   std::vector<Peer> peers_ DT_GUARDED_BY(mutex_);
-  std::function<void(const Error&)> on_failure_ DT_GUARDED_BY(mutex_);  // null once it has been called
+  // Called when the server fails; null once it has been called.
+  std::function<void(const Error&)> on_failure_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace

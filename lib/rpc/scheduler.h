@@ -51,7 +51,7 @@ struct MemberPulse {
   bool is_lost = false;  // the process ended without a goodbye
 };
 
-// Any thread may call it.
+// Any thread may call the functions of a Scheduler.
 class Scheduler {
  public:
   // Starts to listen, and returns. Code::kStartup: see rpc::listen.

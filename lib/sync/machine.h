@@ -35,7 +35,7 @@ struct Policy {
   // applied.
   uint32_t backup = 0;
 };
-Group group_count(const Policy& policy);  // groups are 0 .. group_count - 1
+Group group_count(const Policy& policy);  // the number of groups, which are numbered from 0
 // Whether all workers begin each step with the same weights: one group, in which no gradient comes too late.
 bool has_same_weights(const Policy& policy);
 Policy bsp(uint32_t workers, uint32_t backup = 0);

@@ -29,9 +29,9 @@ struct Member {
   // clang-tidy 14 objects to a 0 that the compiler generates. NOLINTNEXTLINE(modernize-use-nullptr)
   auto operator<=>(const Member&) const = default;
 };
-std::string_view to_text(Role role);                      // "worker"
-std::string to_text(const Member& member);                // "worker 3"
-std::string to_text(const std::vector<Member>& members);  // "worker 1, server 0"
+std::string_view to_text(Role role);                      // returns a text such as "worker"
+std::string to_text(const Member& member);                // returns a text such as "worker 3"
+std::string to_text(const std::vector<Member>& members);  // returns a text such as "worker 1, server 0"
 
 using Incarnation = uint64_t;  // the 64 random bits that identify a process; not 0
 using Millis = uint64_t;       // time since the scheduler's start; never decreases

@@ -87,7 +87,7 @@ int64_t ClassCounts::images() const {
 }
 
 std::vector<ClassAccuracy> ClassCounts::accuracies() const {
-  std::vector<ClassAccuracy> classes;  // in order of label, because the map is sorted by label
+  std::vector<ClassAccuracy> classes;  // sorted by label, because the map is sorted by label
   for (const auto& [pair, images] : counts_) {
     if (classes.empty() || classes.back().label != pair.first) classes.push_back({.label = pair.first});
     classes.back().images += images;

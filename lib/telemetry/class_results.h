@@ -39,7 +39,7 @@ class ClassCounts {
   [[nodiscard]] int64_t images() const;
   // The classes that have images, in order of increasing accuracy. Classes with the same accuracy are sorted by label.
   [[nodiscard]] std::vector<ClassAccuracy> accuracies() const;
-  // Sorted by decreasing frequency, then by label, then by prediction.
+  // The confusions, sorted by decreasing frequency, then by label, then by prediction.
   [[nodiscard]] std::vector<Confusion> confusions() const;
 
  private:

@@ -36,7 +36,7 @@ class Histogram {
   void observe(double value, uint64_t count = 1);
 
   struct State {
-    // One for each bound, not cumulative; the last element counts values above all bounds.
+    // The number of values for each bound, not cumulative. The last element counts the values above all bounds.
     std::vector<uint64_t> counts;
     double sum = 0;
   };

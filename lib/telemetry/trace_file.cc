@@ -221,7 +221,8 @@ Result<> write_trace(const std::string& path, const TraceOrigin& origin, const s
 
 Result<MergedTrace> merge_traces(const std::vector<std::string>& directories) {
   MergedTrace merged;
-  std::map<std::string, Source> sources;  // indexed by file name, because the same file may be in several directories
+  // The found files, indexed by name, because the same file may be in several directories.
+  std::map<std::string, Source> sources;
   for (const std::string& directory : directories) {
     std::error_code error;
     fs::directory_iterator entries(directory, error);

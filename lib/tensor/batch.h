@@ -24,17 +24,17 @@ struct InputForm {
 struct Batch {
   // The values of one input: either floats or pixels (tensor/pixels.h). The spans of the other form are empty.
   struct Input {
-    std::span<const float> floats = {};      // [n, shape], float32, row-major
-    std::span<const uint8_t> pixels = {};    // [n, h, w, c], before mirroring
-    std::span<const uint8_t> mirrored = {};  // [n], only with pixels: 1 if the image must be mirrored
+    std::span<const float> floats = {};      // values as [n, shape], float32, row-major
+    std::span<const uint8_t> pixels = {};    // pixels as [n, h, w, c], before mirroring
+    std::span<const uint8_t> mirrored = {};  // only with pixels: for each of the n images, 1 if it must be mirrored
   };
   static constexpr size_t kInputsMax = 4;
 
   std::array<Input, kInputsMax> inputs = {};  // in the order of the network's inputs (graph::Shapes::inputs)
-  // [n, number of labels], row-major: class indexes, in the order of the network's labels (graph::Shapes::labels).
+  // Class indexes as [n, number of labels], row-major, in the order of the network's labels (graph::Shapes::labels).
   std::span<const float> labels = {};
-  // [n], for training: one random number per example, different in every epoch. The random numbers that the network
-  // draws are derived from it. May be empty if the network draws none.
+  // For training: n random numbers, one for each example, different in every epoch. The random numbers that the network
+  // draws are derived from them. May be empty if the network draws none.
   std::span<const uint64_t> keys = {};
 
   // Returns a batch with a single input, in the form of floats.

@@ -67,7 +67,7 @@ struct ParameterSpan {
 };
 
 struct ParameterView {
-  std::vector<ParameterSpan> parameters;  // in canonical order; the index of a parameter is its key
+  std::vector<ParameterSpan> parameters;  // the parameters in canonical order; the index of a parameter is its key
   std::vector<ParameterSpan> statistics;  // moving means and variances, in canonical order
 
   // The weights, gradients and statistics, each as one block, for work on many arrays at once. A block contains the

@@ -46,7 +46,7 @@ class Normalisation {
   Shape image_;
   std::vector<float> mean_, factor_;
   std::shared_ptr<const std::vector<float>> mean_image_;
-  std::vector<float> table_;  // indexed by channel and pixel value; not used with a mean image
+  std::vector<float> table_;  // the float for each channel and pixel value, indexed by both; not used with a mean image
 };
 
 }  // namespace dtrain

@@ -43,7 +43,8 @@ class ClassTally {
   size_t labels_, label_;  // number of labels of an example, and the index of the first result's label
   Shape image_;
   telemetry::ClassCounts counts_;
-  std::vector<Candidate> worst_;  // sorted by falling loss; at most telemetry::kWorstImages
+  // Candidates for the images with the highest loss, highest first; at most telemetry::kWorstImages.
+  std::vector<Candidate> worst_;
 };
 
 // Writes how a worker's share of the validation images was classified into its run directory, for `dtrain report`
@@ -52,7 +53,7 @@ class ClassReport final : public ValidationWatch {
  public:
   struct Options {
     MetricSpec metrics;
-    Shape image;                           // [c, h, w] of the validation images
+    Shape image;                           // shape of the validation images: [c, h, w]
     const data::Dataset& dataset;          // the validation data; borrowed
     std::vector<std::string> class_names;  // names of the classes, indexed by label; empty if not known
     int64_t rank = 0, workers = 1;

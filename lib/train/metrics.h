@@ -101,7 +101,7 @@ class Metrics {
   std::vector<Item> items_;  // accuracy, cross-entropy, then the requested metrics
   std::vector<MetricHead> heads_;
   size_t labels_;
-  std::vector<double> epoch_;   // row count, then one sum per item for each head
+  std::vector<double> epoch_;   // the row count, then one sum for each item of each head
   std::vector<double> window_;  // same layout as epoch_
   std::vector<double> chance_;  // indexed by head: the cross-entropy of a uniform guess; NaN before the first add()
 };

@@ -55,7 +55,7 @@ class BatchRing {
  private:
   // How much of a slot the decoders have filled.
   struct Filling {
-    int64_t missing = 0;  // rows that are not filled yet
+    int64_t missing = 0;  // number of rows that are not filled yet
     std::optional<Error> error;
   };
   Filling& filling_of(int64_t batch) DT_REQUIRES(mutex_) { return filling_[static_cast<size_t>(slot_of(batch))]; }

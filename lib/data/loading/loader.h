@@ -42,7 +42,7 @@ class Dataset {
   // load() would write. Returns true if the image is to be mirrored. Requires that normalisation() is not null.
   virtual Result<bool> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out,
                                    std::span<float> labels) const;
-  // "data/train.rec: record 12 at offset 3456", for messages.
+  // Describes a record for messages: "data/train.rec: record 12 at offset 3456".
   [[nodiscard]] virtual std::string describe(int64_t index) const;
   // The size of a record where it is stored; the size of the image's pixels if it is not known.
   [[nodiscard]] virtual int64_t stored_bytes(int64_t index) const;

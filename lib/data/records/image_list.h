@@ -18,7 +18,7 @@ namespace dtrain::data {
 struct ListEntry {
   uint64_t id = 0;
   std::vector<float> labels;
-  std::string path;  // relative to the list's root
+  std::string path;  // path of the image, relative to the list's root
 
   bool operator==(const ListEntry&) const = default;
 };

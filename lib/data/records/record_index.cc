@@ -90,7 +90,7 @@ std::string kept_path(const RecordFile& file, const std::string& directory) {
                      crc32c(std::as_bytes(std::span(path))), kKeptOffsetsSuffix);
 }
 
-// The path of kept offsets next to the record file, for a file with broken places.
+// The path next to the record file at which the offsets are kept if the record file has broken places.
 std::string kept_path(const RecordFile& file) {
   const std::string index = index_path(file.path());
   return index.substr(0, index.size() - std::string_view(".idx").size()) + std::string(kKeptOffsetsSuffix);

@@ -36,8 +36,8 @@ class RetryingFile {
  public:
   static constexpr int kTriesMax = 6;
 
-  // Code::kNotFound; kUsage if it is not a regular file; kDevice if a fault remains after all tries; kData if it cannot
-  // be opened.
+  // Code::kNotFound if there is no such file; kUsage if it is not a regular file; kDevice if a fault remains after all
+  // tries; kData if it cannot be opened.
   static Result<std::unique_ptr<RetryingFile>> open(std::string path, const Log& log,
                                                     FileCalls calls = FileCalls::of_system());
 
@@ -69,7 +69,7 @@ class RetryingFile {
   const std::string path_;
   const Log log_;
   const FileCalls calls_;
-  UniqueFd fd_;  // keeps its number when the file is opened again
+  UniqueFd fd_;  // the open file; the descriptor keeps its number when the file is opened again
   int64_t size_ = 0;
   Mark mark_;
   mutable std::atomic<uint64_t> faults_ = 0;  // number of reads that succeeded only after a retry

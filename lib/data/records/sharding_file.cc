@@ -98,7 +98,7 @@ Result<Decimal> Decimal::parse(std::string_view text) {
   if (!exponent || before.size() + behind.size() == 0 || digits.size() > kDigitsMax || !only_digits(before + behind)) {
     return no_number(text);
   }
-  for (int i = 0; i < *exponent; i++) {  // move the point to the right
+  for (int i = 0; i < *exponent; i++) {  // move the decimal point to the right
     before += behind.empty() ? '0' : behind.front();
     behind.erase(0, behind.empty() ? 0 : 1);
   }

@@ -8,7 +8,7 @@
 
 namespace dtrain::data {
 
-// Record numbers [begin, end).
+// The records with numbers `begin` to `end` - 1.
 struct Share {
   int64_t begin = 0, end = 0;
   [[nodiscard]] int64_t size() const { return end - begin; }
@@ -28,7 +28,7 @@ std::vector<Share> shares_by_speed(int64_t records, const std::vector<double>& s
 // their duration. If all sizes are equal, rank r gets the share that rank r - turn had.
 std::vector<Share> rotated(const std::vector<Share>& shares, int64_t turn);
 
-// ceil(largest_share / batch_size): the number of batches of all workers that wait for each other.
+// The number of batches in an epoch of workers that wait for each other: ceil(largest_share / batch_size).
 int64_t batches_per_epoch(int64_t largest_share, int64_t batch_size);
 
 }  // namespace dtrain::data

@@ -78,7 +78,7 @@ std::string in(const std::string& directory, const std::string& name) {
 
 // A directory with images, and the class directories that it may contain.
 struct Candidate {
-  std::string name;  // relative to the inspected directory
+  std::string name;  // path of the directory, relative to the inspected directory
   std::string path;  // path of the directory, or of its only subdirectory if the class directories are in that one
   bool has_images = false;  // the directory contains images directly
   std::vector<std::string> classes, without_images;

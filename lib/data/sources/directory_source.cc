@@ -46,7 +46,7 @@ class DirectoryImages : public ImageSource {
  private:
   struct Image {
     uint32_t label;
-    std::string path;  // relative to the directory of its class
+    std::string path;  // path of the image, relative to the directory of its class
   };
 
   std::string root_;

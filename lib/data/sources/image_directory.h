@@ -16,12 +16,12 @@ namespace dtrain::data {
 using OtherFiles = std::map<std::string, int64_t>;
 
 struct ListedImages {
-  std::vector<std::string> images;  // relative to the directory, in the order of list_directory
+  std::vector<std::string> images;  // paths relative to the directory, in the order of list_directory
   OtherFiles others;
 };
 // The images in a directory, at any depth. Directories whose names begin with a dot, and links to parent directories,
 // are not entered. A file with a usual extension (.jpg, .jpeg, .png) is an image; for any other file, the first bytes
-// decide. Code::kNotFound.
+// decide. Code::kNotFound: there is no such directory.
 Result<ListedImages> list_images(const std::string& directory);
 
 // Counts an entry that a listing by extensions skips (list_directory). An image is counted as ".jpe (an image)".
@@ -33,7 +33,7 @@ bool has_own_image(const std::string& directory);
 bool has_image(const std::string& directory);
 
 // The names of the directories in `root`, in byte order, without those that begin with a dot. Links to directories are
-// included. Code::kNotFound.
+// included. Code::kNotFound: there is no directory `root`.
 Result<std::vector<std::string>> directories_in(const std::string& root);
 
 // Directories that have images, so that they are classes, and directories that have none.
@@ -45,7 +45,7 @@ struct ClassDirectories {
 Result<ClassDirectories> class_directories(const std::string& root);
 
 // The files in `root` that are not part of class directories: files in `root` itself, and files in directories without
-// an image, except for the directories `counted`. Code::kNotFound.
+// an image, except for the directories `counted`. Code::kNotFound: there is no directory `root`.
 Result<OtherFiles> files_beside_classes(const std::string& root, const std::vector<std::string>& counted = {});
 
 // "ROOT: the directories in it have no JPEG or PNG files (but 4 .webp): ...". `others` may be empty.

@@ -16,7 +16,7 @@ struct RecordSourceOptions {
   std::vector<std::string> paths;  // their records are numbered in this order
   // Index file, if there is a single path; empty: the index next to it, or a new one (record_index.h).
   std::string index;
-  int channels = 3;         // channels of the decoded images
+  int channels = 3;         // number of channels of the decoded images
   size_t label_width = 1;   // number of labels of every record; 0: labels are not read, and their number may vary
   KnownOffsets known = {};  // offsets of some of these files; for them no index is read or created
   // If not null, this list labels the records instead of their own labels; it must have label_width labels for each id.

@@ -16,8 +16,8 @@ struct Survey {
   bool complete = true;      // whether every label was read; otherwise a sample spread over the file was read
   bool are_classes = true;   // the labels that were read are integers from 0 to kLabelMax
   std::set<int64_t> labels;  // the distinct labels
-  // [c, h, w] of the images that were examined; nullopt if their sizes differ, or if no image was examined. c is 3 if
-  // some are in color.
+  // The shape [c, h, w] of the images that were examined; nullopt if their sizes differ, or if no image was examined. c
+  // is 3 if some are in color.
   std::optional<Shape> image;
   std::string unreadable = {};  // for class directories: the first image that cannot be read, and the reason
   std::string sizes;            // sizes of the examined images, for messages: "32 x 32", "from 120 x 80 to 640 x 480"

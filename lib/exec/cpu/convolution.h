@@ -13,7 +13,8 @@ namespace dtrain::exec::cpu {
 // error grows from 1e-6 to 1e-5 of the output's rms.
 bool winograd_fits(const graph::Convolution& op, int64_t channels);
 
-// [filters, channels/groups, kernel_h, kernel_w]; with several groups, the groups are an additional first dimension.
+// The dimensions of the weights: [filters, channels/groups, kernel_h, kernel_w]. With several groups, the groups are an
+// additional first dimension.
 Dims weight_dims(const graph::Convolution& op, int64_t channels);
 
 // The description of a direct convolution in which oneDNN may choose all layouts.

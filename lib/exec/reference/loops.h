@@ -80,7 +80,7 @@ void pooling_forward(const graph::Pooling& op, const Extent& xe, In<T> x, const 
 template <class T>
 void pooling_backward(const graph::Pooling& op, const Extent& xe, In<T> x, const Extent& ye, In<T> dy, Out<T> dx);
 
-// See graph::LocalResponseNorm.
+// Compute the forward and the backward pass of graph::LocalResponseNorm, whose comment has the formulas.
 template <class T>
 void local_response_norm_forward(const graph::LocalResponseNorm& op, const Extent& e, In<T> x, Out<T> y);
 template <class T>

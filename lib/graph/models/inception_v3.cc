@@ -63,7 +63,7 @@ class V3Modules {
         tower(m + "_tower_1", x, {convolution_v3(64, 1, 1), convolution_v3(96, 3, 3), convolution_v3(96, 3, 3)});
     return concat(m, {a, b, c, projection(m, Pooling::Kind::kAverage, project, x)});
   }
-  // Reduces 35 x 35 to 17 x 17.
+  // Adds a module that reduces maps of 35 x 35 to 17 x 17.
   NodeId halve_35(const std::string& m, NodeId x) {
     const NodeId a = unit(m + "_conv", convolution_no_bias(384, 3, 2), x);
     const NodeId b =

@@ -15,7 +15,8 @@ struct Plan {
   std::vector<int64_t> units{};    // number of units in each stage
   std::vector<int64_t> filters{};  // number of filters of the stem, then of each stage
   bool bottleneck = false;
-  bool small_stem = false;  // one 3x3 convolution instead of a 7x7 convolution and pooling
+  // Whether the network begins with one 3x3 convolution instead of a 7x7 convolution and pooling.
+  bool small_stem = false;
 };
 
 struct Depth {

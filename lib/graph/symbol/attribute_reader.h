@@ -14,7 +14,7 @@
 
 namespace dtrain::graph {
 
-// These functions parse single texts. Nullopt if the text is not such a value.
+// These functions parse single texts; the comments give examples. Nullopt if the text is not such a value.
 std::optional<int64_t> whole_number(std::string_view text);             // "8"; not "8.0" or "8x"
 std::optional<double> real_number(std::string_view text);               // finite: "0.9", "2e-05", "1"
 std::optional<bool> truth_value(std::string_view text);                 // "True", "false", "1", "0"

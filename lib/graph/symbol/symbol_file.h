@@ -27,7 +27,7 @@ struct FileNode {
 };
 
 struct SymbolFile {
-  std::vector<FileNode> nodes;  // inputs precede the nodes that read them
+  std::vector<FileNode> nodes;  // the nodes; inputs precede the nodes that read them
   std::vector<FileEntry> heads;
   int64_t version = 800;  // major * 10000 + minor * 100 + patch; files without a version are from 0.8 or before
   bool is_from_before_0_9 = false;  // the file has no version, or has the key "param" of old files

@@ -27,7 +27,8 @@ struct AugmentOptions {
   std::vector<float> mean = {};  // c values in the order red, green, blue, alpha, each 0 to 255
   std::vector<float> std = {};   // standard deviations: c values by which the pixels are divided
   float scale = 1;
-  // [c, h, w], with the channels in the same order; replaces `mean` if not null. Indexed by positions before mirroring.
+  // The mean image, as [c, h, w] with the channels in the same order as in `mean`. Replaces `mean` if not null. Indexed
+  // by positions before mirroring.
   std::shared_ptr<const std::vector<float>> mean_image = nullptr;
 };
 

@@ -27,7 +27,7 @@ class CropRows {
   explicit CropRows(const ImageView& image) : image_(image) {}
   explicit CropRows(BilinearRows rows) : resized_(rows) {}
 
-  // [width][channels], valid until the next call.
+  // Returns the pixels of row y, as [width][channels]. They are valid until the next call.
   const uint8_t* row(int y) { return resized_ ? resized_->row(y) : image_.at(y, 0); }
 
  private:

@@ -22,7 +22,7 @@ struct GivenFlag {
 };
 
 struct CommandLine {
-  std::vector<GivenFlag> given;     // in order; a flag may be given several times
+  std::vector<GivenFlag> given;     // the flags in the order in which they are given; a flag may be given several times
   std::vector<std::string> extras;  // arguments that belong to no known flag, in order: positionals and unknown flags
 };
 

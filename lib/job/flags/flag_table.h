@@ -25,7 +25,7 @@ struct Alias {
   Alias(const char* spelling) : spelling(spelling) {}  // NOLINT(google-explicit-constructor): rows list plain names
   Alias(const char* spelling, std::function<std::string(std::string_view)> rewrite, bool boolean = false)
       : spelling(spelling), boolean(boolean), rewrite(std::move(rewrite)) {}
-  std::string spelling;  // the name with its dashes
+  std::string spelling;  // the flag's name with its dashes
   bool boolean = false;
   std::function<std::string(std::string_view)> rewrite;
 };
@@ -87,7 +87,7 @@ struct FlagRow {
   std::vector<std::string> later = {};       // texts that will be valid in a later version
   std::optional<double> min = {}, max = {};  // range of each number (of a time in seconds); required if numeric
   bool may_be_empty = false;                 // an empty text is accepted as "no path", because MXNet's scripts pass one
-  bool repeats = false;                      // may be given several times; all values count
+  bool repeats = false;                      // whether the flag may be given several times; all values count
   Scope scope = Scope::kProcess;
   std::string environment = {};               // the environment variable that is the fallback
   std::string section = {};                   // the heading in --help
@@ -126,12 +126,12 @@ Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<
 // Whether a value with this placeholder in --help is a path: a file, a directory, a prefix of files, or a model, which
 // is one of these.
 bool is_path(std::string_view placeholder);
-// "--config: the value is empty: give FILE, or leave out the flag". `none`: the text that means "no path"; may be
-// empty.
+// Returns the error "--config: the value is empty: give FILE, or leave out the flag". `none`: the text that means "no
+// path"; may be empty.
 Error empty_path(std::string_view spelling, std::string_view placeholder, std::string_view none);
 // For example: "unknown flag '--num-epoc', did you mean '--num-epochs'?"
 Error unknown_flag(std::string_view spelling, const std::vector<std::string>& spellings);
-// "1 to 1048576; default: 128", for --help; only the default if there are no limits.
+// Returns a text for --help such as "1 to 1048576; default: 128"; only the default if there are no limits.
 std::string range_and_default(std::optional<double> min, std::optional<double> max, std::string_view unit,
                               const std::string& default_text);
 // Code::kUsage if `text` is one of `later`, or if `choices` is not empty and lacks it.

@@ -40,7 +40,7 @@ struct SchemeFlags {
   int64_t regroup_every = 0;                    // GSP regroups workers of similar speed every N epochs; 0: never
   int64_t backup = 0;                           // number of workers that a round of BSP does not wait for
   bool data_allocator = false;  // the scheduler reads the shares from a file, LaunchFlags::data_sharding_file
-  bool allow_gaps = false;      // the shares may leave records out
+  bool allow_gaps = false;      // whether the shares may leave records out
   int64_t resplit_every = 0;    // shares rotate between ranks every N epochs; 0: never
 };
 
@@ -164,7 +164,8 @@ struct LaunchFlags {
   std::string tls_cert, tls_key, tls_ca;
   bool allow_mixed_builds = false;
   bool dry_run = false;
-  std::string groups_file = "groups", data_sharding_file = "data_sharding";  // read only by the scheduler
+  // Paths of files that only the scheduler reads.
+  std::string groups_file = "groups", data_sharding_file = "data_sharding";
   std::string trace_events;  // file for the events of the servers; empty: they are not written
   int64_t trace_steps = 0;   // number of steps for which every process writes a timeline; 0: none
   std::string metrics_addr;  // address at which metrics are served, HOST:PORT; empty: they are not served
@@ -179,7 +180,7 @@ struct LaunchFlags {
   bool overwrite = false;  // whether to delete the run that run_dir holds and start a new one
   std::string cache_dir;   // directory for caches of facts about this host's devices; empty: no cache
   int64_t verbose = 0;
-  int64_t threads = 0;  // compute threads of this process; 0: its share of the host's cores
+  int64_t threads = 0;  // number of compute threads of this process; 0: its share of the host's cores
   // A launcher reads what the scheduler prints, because it has set kLauncherVariable (scheduler_lines.h).
   bool has_launcher = false;
   int64_t host_roles = 0;  // DTRAIN_HOST_ROLES: number of servers and workers on this host; 0: not set

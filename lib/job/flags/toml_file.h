@@ -11,7 +11,7 @@ namespace dtrain::job {
 
 struct TomlSetting {
   std::string key;
-  std::string value;                  // in command-line form: "1" for true, "5,10,20" for a list
+  std::string value;                  // the value in command-line form: "1" for true, "5,10,20" for a list
   std::vector<std::string> elements;  // the elements of a list; otherwise just the value
   int64_t line = 0;
 };

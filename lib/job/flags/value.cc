@@ -17,7 +17,7 @@ namespace dtrain::job {
 
 namespace {
 
-// The number, if all of `text` is one.
+// Returns the number if the whole of `text` is one.
 template <class T>
 std::optional<T> whole(std::string_view text) {
   if (!text.empty() && text.front() == '+') text.remove_prefix(1);
@@ -139,7 +139,7 @@ Result<> parse_value(std::string_view text, GspWeight& value) {
   return {};
 }
 
-// "off", "fit" or a number of pixels.
+// Parses "off", "fit" or a number of pixels.
 Result<> parse_value(std::string_view text, Resize& value) {
   if (text == "off" || text == "fit") {
     value.edge = text == "fit" ? Resize::kFit : Resize::kOff;

@@ -69,7 +69,7 @@ struct CheckpointState {
 struct Speed {
   double samples_per_s = 0;
 };
-// Worker 0 has told the servers the new groups. The others send an empty one.
+// Sent by worker 0 after it has told the servers the new groups. The other workers send an empty one.
 struct NewGroups {
   uint64_t next_step = 0;
 };

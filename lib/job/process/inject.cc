@@ -53,7 +53,7 @@ Result<> add_rule(const Inject::Rule<Value>& rule, Rules<Value>& rules) {
   return {};
 }
 
-// "VALUE" or "VALUE@ROLE:RANK".
+// Parses "VALUE" or "VALUE@ROLE:RANK".
 template <class Value, class Parse>
 Result<> read_rule(std::string_view text, const Parse& parse, Rules<Value>& rules) {
   const size_t at = std::min(text.find('@'), text.size());

@@ -39,6 +39,6 @@ std::string epoch_line(const EpochSummary& epoch);
 
 // For example "0.145", or "nan".
 std::string loss_text(double loss);
-std::string accuracy_text(double share);  // "95.3 %"
+std::string accuracy_text(double share);  // returns a text such as "95.3 %"
 
 }  // namespace dtrain::job

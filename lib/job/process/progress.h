@@ -29,7 +29,7 @@ struct Progress {
   double checkpoint_s = 0;                   // the longest time that writing a checkpoint has taken
   DataStage data_stage = DataStage::kNone;   // the stage that limits the worker that waits longest for data
   std::optional<double> validated = {};      // progress of the current validation, 0 to 1: the mean of its workers
-  std::optional<Quality> training = {};      // the epoch so far: the mean of the workers
+  std::optional<Quality> training = {};      // quality in the epoch so far: the mean over the workers
   std::optional<Quality> validation = {};    // quality in the last validation
   size_t worker_count = 0;                   // number of all workers
   std::vector<WorkerProgress> workers = {};  // the slowest workers, in order of rank

@@ -11,7 +11,7 @@ namespace dtrain::job {
 struct JobPace {
   int64_t steps = 0;           // number of steps made since the run began
   int64_t steps_of_epoch = 1;  // steps in an epoch; at least 1
-  int64_t epochs = 0;          // epochs of the whole job
+  int64_t epochs = 0;          // number of epochs of the whole job
   double steps_per_s = 0;      // current rate, without the time between steps; 0: not known yet
 };
 

@@ -157,7 +157,8 @@ Result<> apply_own_data_set(Flags& flags, const RecognizeDataSet& recognize) {
   const DataFlags& data = flags.data;
   NetworkFlags& network = flags.job.network;
   const std::string& name = flags.job.augment.data_type;
-  if (name.empty()) flags.sources.erase("data-type");  // "auto": the user did not choose the data set that was found
+  // The flag was "auto": the user did not choose the data set that was found.
+  if (name.empty()) flags.sources.erase("data-type");
   // Whether the name is only a form, such as records; then the other values come from the files.
   const bool is_form = !name.empty() && find_data_set(name) == nullptr;
   if (!name.empty() && !(is_form && (network.num_classes == 0 || network.image_shape.empty()))) {

@@ -23,7 +23,7 @@ struct Remembered {
   // Values of the flags, keyed by flag, in the form that --flag takes.
   std::map<std::string, std::string, std::less<>> values = {};
 
-  // The value of a path flag; "" if none was stored, or "none".
+  // The value of a path flag; "" if no value was stored, or if the stored value is "none".
   [[nodiscard]] std::string path_of(std::string_view flag) const;
 };
 

@@ -36,7 +36,7 @@ struct DistStoreOptions {
   bool sums_only = false;  // same as the servers' (ShardOptions): this worker updates its weights, by `rule`
   int update_threads = 1;  // with sums_only: number of threads for an update, including the caller's
   telemetry::Timeline* timeline = nullptr;  // where messages and waits are recorded; null: not recorded
-  Log log = Log::silent();                  // names slices that were damaged in transit
+  Log log = Log::silent();  // gets lines about slices that were damaged in transit, and about skipped steps
   // Rounds may end without the slowest workers (--backup), which then continue with the open round.
   bool skips_steps = false;
   bool workers_differ = false;  // workers may have different weights at the same time, so refresh() has work to do

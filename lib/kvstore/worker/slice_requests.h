@@ -60,7 +60,7 @@ struct SliceRequestsOptions {
   std::vector<Slice> placement = {};
   size_t groups = 1;                        // number of groups of requests, numbered from 0
   telemetry::Timeline* timeline = nullptr;  // where messages and waits are recorded; null: not recorded
-  Log log = Log::silent();                  // names slices that were damaged in transit
+  Log log = Log::silent();                  // gets lines about slices that were damaged in transit
 };
 
 // Slices are identified by their index in the placement. The caller makes at most one request about a slice at a time.

@@ -70,7 +70,7 @@ std::optional<EpochValue> epoch_at(std::string_view line, size_t at, const LastV
   return EpochValue{*epoch, rest.substr(0, rest.find_first_of("= \t")), *last.value};
 }
 
-// "accuracy=0.5" or "Train-accuracy=0.5"
+// Returns the name and the value in "accuracy=0.5" or "Train-accuracy=0.5".
 std::optional<std::pair<std::string_view, double>> value_in(std::string_view field) {
   (void)take(field, "Train-");
   const size_t equal = field.rfind('=');

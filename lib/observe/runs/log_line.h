@@ -19,16 +19,16 @@ namespace dtrain::observe {
 // Train, Valid or Time and ends before the first '=' or blank. Unlike there, the number may have an exponent.
 struct EpochValue {
   int64_t epoch = 0;
-  std::string_view name = {};  // "Train-accuracy"
+  std::string_view name = {};  // name of the value: "Train-accuracy"
   double value = 0;
 };
 std::optional<EpochValue> epoch_value(std::string_view line);
 
 // The parts of "Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562" as texts.
 struct SpeedText {
-  std::string_view batches;  // "Epoch[0] Batch [0-20]\t"
-  std::string_view speed;    // "1234.57"
-  std::string_view values;   // "\taccuracy=0.101562"
+  std::string_view batches;  // the part before the speed: "Epoch[0] Batch [0-20]\t"
+  std::string_view speed;    // the number: "1234.57"
+  std::string_view values;   // the part after the speed: "\taccuracy=0.101562"
 };
 std::optional<SpeedText> find_speed(std::string_view text);
 

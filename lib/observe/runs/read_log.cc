@@ -73,7 +73,7 @@ class LogReader {
   struct Cost {
     double sum = 0;
     int64_t count = 0;
-    double before = kUnknown;  // sum over all earlier epochs
+    double before = kUnknown;  // sum of the times of all earlier epochs
   };
 
   void add(const SplitLine& line) {
@@ -214,7 +214,7 @@ class LogReader {
   bool has_settings_;
   std::map<CurveKey, Curve> curves_;
   std::map<std::string, LogMessage> messages_;
-  std::map<int64_t, Cost> costs_;  // indexed by epoch
+  std::map<int64_t, Cost> costs_;  // time of each epoch, indexed by epoch
   std::map<int64_t, std::pair<int64_t, int64_t>> last_windows_;
   std::set<int64_t> ranks_;
   std::optional<double> first_time_;

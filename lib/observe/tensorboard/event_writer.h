@@ -60,7 +60,7 @@ class EventWriter {
   std::thread thread_;
 };
 
-// The current time, and a step.
+// Returns the current time together with the step.
 EventTime event_time(uint64_t step);
 
 }  // namespace dtrain::observe

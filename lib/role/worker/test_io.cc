@@ -32,7 +32,7 @@ class Pass {
         loader_(setup.data.train, options_, setup.process.log),
         pace_(options_.batch_size) {}
 
-  // Returns false if it was asked to stop.
+  // Returns false if the process was asked to stop.
   Result<bool> run() {
     loader_.start(0);
     window_began_ = SteadyClock::now();

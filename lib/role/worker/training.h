@@ -37,7 +37,7 @@ struct TrainingSetup {
   const data::DataSets& data;
   job::Coordinator& coordinator;  // coordinator of all workers
   Waits& waits;
-  bool keeps_weights = true;  // false: starts from the initial weights even if a run is resumed, and saves no weights
+  bool keeps_weights = true;     // whether weights of a resumed run are loaded, and weights are saved
   HostShare host{.workers = 1};  // the processes of the job that share the memory of this host
 };
 
@@ -75,7 +75,7 @@ class Training {
   Pacer pacer_;
   std::optional<Devices> devices_;
   telemetry::Registry::Handle gpu_use_;
-  // For training and for validation; the weights of `inference_` are those of `training_`.
+  // The device groups for training and for validation. The weights of `inference_` are those of `training_`.
   std::unique_ptr<exec::DeviceGroup> training_, inference_;
   // The store is destroyed before the devices, because its threads use their memory.
   std::unique_ptr<kvstore::Store> store_;
