@@ -64,7 +64,8 @@ void SimServers::on_park(Time now, uint32_t server, const sync::Park& park, uint
   if (!std::exchange(state.is_parked, true)) state.since = now;
 }
 
-// `exchange`: the exchange of the request if it is answered at once; nullopt if the request was parked.
+// `exchange`: the number of the exchange to which the request belongs, if the request is answered at once; nullopt if
+// the request was parked, because parked_ then has the number.
 void SimServers::on_answer(Time now, uint32_t server, const sync::Answer& answer, std::optional<uint32_t> exchange) {
   Parked& state = parked_at(server, answer.worker);
   const bool was_parked = !exchange && std::exchange(state.is_parked, false);

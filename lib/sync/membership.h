@@ -140,9 +140,9 @@ struct Start {
   uint64_t records_train = 0;
   uint64_t records_val = 0;
 };
-// All have joined, and a worker lacks an index. Answer the process's join: from now on the process has its rank, is
-// monitored, and may enter barriers. It joins a second time when its data is ready. The start timeout no longer
-// applies.
+// All processes have joined, but the record files of a worker lack an index. Answer the process's join: from now on the
+// process has its rank, is monitored, and may enter barriers. It joins a second time when its data is ready. The start
+// timeout no longer applies.
 struct Prepare {
   Node node;
 };

@@ -40,7 +40,8 @@ class EpochClock {
   // needs. If workers may have different weights, waits for all of them, because a worker that continued would change
   // what the others fetch.
   Result<> wait_for_others();
-  // Reads how many samples the weights include. To be called when all workers have the newest weights.
+  // If the store counts samples, sets samples() to the number of samples that have been applied to the weights. To be
+  // called when all workers have the newest weights.
   Result<> read_samples();
 
   [[nodiscard]] const EpochRule& rule() const { return rule_; }

@@ -262,8 +262,9 @@ Result<DlbsBenchmark> dlbs_benchmark(const DlbsParameters& parameters) {
   const auto replicas = std::max<int64_t>(1, std::ssize(gpus));
   benchmark.worker_batch = batch * replicas;
   if (static_cast<double>(benchmark.worker_batch) > job::kBatchMax) {
-    return fail(Code::kUsage, "exp.replica_batch: {} for each of {} GPUs is more than {:.0f}", batch, gpus.size(),
-                job::kBatchMax);
+    return fail(Code::kUsage,
+                "exp.replica_batch: {} for each of {} GPUs makes a batch of {} samples, more than the limit of {:.0f}",
+                batch, gpus.size(), benchmark.worker_batch, job::kBatchMax);
   }
   DT_TRY_VOID(check_size(benchmark));
   DT_TRY_VOID(check_derived(parameters, benchmark, replicas));

@@ -90,8 +90,8 @@ void DeviceExecutor::copy_announced() {
   is_copied_ = true;
 }
 
-// Moves the batch to where the program reads it, and uploads the loss scale. compute_ already waits for the batch, and
-// for the store, which reads the loss scale of the sums.
+// Moves the batch to where the program reads it, and uploads the loss scale. Neither needs a wait here: begin_pass has
+// made compute_ wait for the copy of the batch, and for the store's last work, which may use the old loss scale.
 void DeviceExecutor::take_batch() {
   const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kCompute, compute_.get(), "take the batch");
   batch_memory_->take(compute_.get());

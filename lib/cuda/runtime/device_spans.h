@@ -3,9 +3,9 @@
 // A span is two events in a stream. collect() asks the device when it reached them and places them on the host's clock.
 // Each stream of a device is a separate track, because their work overlaps: "GPU 0", "GPU 0: batches", and so on.
 //
-// The events are not part of a CUDA graph: a graph with events would differ from the graph of a training without a
-// trace, and a graph that contains sums over several devices cannot be exchanged on one device alone. So while is_on(),
-// the executor queues the calls of its graphs one by one; where it cannot do that, it times the graph as a whole.
+// The events are not part of a CUDA graph. A graph with events would have to replace the graph of a training without a
+// trace, and one device alone cannot replace a graph that contains sums over several devices. So while is_on(), the
+// executor queues the calls of its graphs one by one; where it cannot do that, it times the graph as a whole.
 #pragma once
 
 #include <cuda_runtime_api.h>

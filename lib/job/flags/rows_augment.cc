@@ -182,7 +182,9 @@ std::vector<Row> scale_rows() {
        .scope = Scope::kJob},
       {.name = "max-random-aspect-ratio",
        .value = "X",
-       .help = "largest factor for the aspect ratio; without --min-random-aspect-ratio, the factor is from 1-X to 1+X",
+       .help =
+           "with --min-random-aspect-ratio: largest factor for the aspect ratio; without it, the factor is from 1-X "
+           "to 1+X",
        .bind = DT_FIELD(Flags, job.augment.max_random_aspect_ratio),
        .min = 0,
        .max = 100,

@@ -19,10 +19,10 @@ struct TestIoSetup {
   job::Coordinator& coordinator;  // coordinator of all workers, each of which reads its own share
 };
 
-// Reads one epoch of the share, or less if the coordinator ends it, as training would. Logs the speed after every
-// --disp-batches batches in the format of MXNet's scripts, and at the end the time that reading an image took. All
-// workers call it. The metrics of the run (train/run_metrics.h) contain the samples and the speed of the job. Errors:
-// see data::Loader::next and the coordinator.
+// Reads this worker's share as training would, for one epoch or until the job is asked to stop. Logs the speed after
+// every --disp-batches batches in the format of MXNet's scripts, and at the end the mean time that an image spent in
+// each stage of reading. All workers call it. The metrics of the run (train/run_metrics.h) contain the samples and the
+// speed of the job. Returns the errors of data::Loader::next and of job::Coordinator.
 Result<train::TrainOutcome> test_io(const TestIoSetup& setup);
 
 }  // namespace dtrain::role
