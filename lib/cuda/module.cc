@@ -45,7 +45,7 @@ class CudaModule final : public exec::DeviceModule {
 
   Result<std::string> pci_bus_id(int device) override {
     DT_TRY_VOID(check_exists(device));
-    std::array<char, 32> id{};  // 13 characters are written
+    std::array<char, 32> id{};  // more than the 13 characters of an address
     if (const cudaError_t error = cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), device);
         error != cudaSuccess) {
       return fail(Code::kDevice, "cannot use GPU {}: {}", device, reason_of(error));
@@ -97,7 +97,7 @@ class CudaModule final : public exec::DeviceModule {
                 device, count == 1 ? "only GPU 0" : fmt::format("the GPUs 0 to {}", count - 1));
   }
 
-  // The module has no code for older devices.
+  // Returns an error if the device is older than kOldestMajor, because the module contains no code for such devices.
   static Result<> check_architecture(int device) {
     constexpr int kOldestMajor = 8;
     cudaDeviceProp found;

@@ -1,4 +1,4 @@
-// Replaces nccl_group.cc if the CUDA tree of the build has no NCCL.
+// Compiled instead of nccl_group.cc and nccl_collective.cc if the CUDA tree of the build has no NCCL.
 #include "cuda/nccl_collective.h"
 #include "cuda/nccl_group.h"
 

@@ -23,7 +23,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kPollWhileJoining{1000};
 constexpr std::chrono::microseconds kPollWhileRunning{20};
 constexpr std::chrono::microseconds kPollWhileEnding{1000};
-// How long NCCL may take to end a communicator. If it takes longer, its thread is left to end with the process.
+// How long NCCL may take to end a communicator. If it takes longer, the thread that ends the communicator is left
+// running until the process ends.
 constexpr std::chrono::seconds kAbortLimit{5};
 
 // Whether all ranks complete their work within the limit, so that the communicator can be destroyed.
@@ -37,11 +38,12 @@ bool finalized(ncclComm_t comm, std::chrono::milliseconds limit) {
   return state == ncclSuccess;
 }
 
-// The communicators of a process that are ending. Each ends in a thread of its own, because NCCL's calls block until no
-// graph contains the group's work, and ncclCommDestroy also until the other ranks of the host are destroyed.
+// The communicators of a process that are ending. Each is ended in a thread of its own, because NCCL's calls for this
+// block until no CUDA graph contains the group's work, and ncclCommDestroy also until the other ranks of the host are
+// destroyed.
 class Endings {
  public:
-  // Waits until the communicator has ended, or kAbortLimit is over.
+  // A communicator that is ending in its thread. wait() returns when the communicator has ended, or at `deadline`.
   struct Ended {
     std::shared_future<void> done;
     Clock::time_point deadline;
@@ -56,8 +58,8 @@ class Endings {
     for (const Ended& ended : all_) ended.wait();
   }
 
-  // With a limit, the communicator is finalized and destroyed if all ranks complete their work within it. If they do
-  // not, or without a limit, it is aborted.
+  // Begins to end the communicator. If there is a limit and all ranks complete their work within it, the communicator
+  // is destroyed. Otherwise it is aborted.
   Ended begin(ncclComm_t comm, std::optional<std::chrono::milliseconds> limit) DT_EXCLUDES(mutex_) {
     std::packaged_task<void()> end([comm, limit] {
       name_thread("nccl-end");
@@ -75,8 +77,9 @@ class Endings {
   std::vector<Ended> all_ DT_GUARDED_BY(mutex_);
 };
 
-// An ncclComm_t. Its owner is the thread that makes calls and owns the stream; any thread may fail it. The communicator
-// is non-blocking, so no call blocks, except for those that end it, and the mutex is held only briefly.
+// Holds an ncclComm_t. Only the owner, the thread that owns the stream, makes calls; any thread may call fail_with().
+// The communicator is non-blocking, so no call blocks, except for those that end it, and the mutex is held only
+// briefly.
 class Communicator {
  public:
   Communicator(std::shared_ptr<Endings> endings, std::chrono::milliseconds end_limit)
@@ -115,8 +118,8 @@ class Communicator {
     return *error_;
   }
 
-  // Called by the owner after a failure, once no graph contains the group's work. Returns when the work on the device
-  // has ended, or NCCL has taken too long.
+  // Ends the communicator. Called by the owner after a failure, once no CUDA graph contains the group's work. Returns
+  // when the work on the device has ended, or when NCCL has taken longer than kAbortLimit.
   void abort() {
     if (const std::optional<Endings::Ended> ended = begin_end()) ended->wait();
   }
@@ -236,10 +239,11 @@ class NcclCollective final : public comm::Collective {
     communicator_->fail_with(std::move(error));
   }
 
-  // Called by the thread that waits for the stream, once no graph contains the group's work.
+  // Ends the communicator. Called by the thread that waits for the stream, once no CUDA graph contains the group's
+  // work.
   void abort() { communicator_->abort(); }
 
-  // Called by StoreStream::wait while the host waits for the stream.
+  // Called repeatedly by StoreStream::wait while the host waits for the stream. An error ends that wait.
   Result<> watch(Clock::duration waited) {
     DT_TRY_VOID(usable());
     if (waited < rank_.operation_limit) return {};
@@ -256,8 +260,8 @@ class NcclCollective final : public comm::Collective {
     return comm::part_of(values.size(), rank, rank_.size);
   }
 
-  // NCCL's reduce-scatter and all-gather need parts of equal size. If the last parts are shorter, one operation per
-  // owner is used, all in one group, which NCCL runs as one launch.
+  // Makes one call for the part of each rank, all in one NCCL group, which NCCL runs as one launch. For arrays whose
+  // last parts are shorter than the others: NCCL's reduce-scatter and all-gather need parts of equal size.
   template <class Call>
   ncclResult_t for_each_part(std::span<float> values, const Call& call) const {
     ncclResult_t first = ncclGroupStart();
@@ -376,8 +380,9 @@ class StoreCollective final : public comm::Collective {
     store_->drop_graphs();
     rank_->abort();
   }
-  // Queues the operation. If a graph contains it, it is not queued again: an operation on an empty span only checks
-  // that the group is usable. Sets the device, because a store may call from any thread.
+  // Queues the operation, unless a CUDA graph that is about to run already contains it. In that case the operation is
+  // called with an empty span, which only checks that the group is usable. Sets the current device first, because a
+  // store may call from any thread.
   template <class Operation>
   Result<> recorded(const char* name, std::span<float> values, const Operation& operation) const {
     DT_CUDA(cudaSetDevice(store_->device()));
@@ -471,7 +476,7 @@ Result<std::unique_ptr<comm::Collective>> join_nccl(NcclRank rank, std::shared_p
   return std::make_unique<StoreCollective>(std::move(store), std::move(joined));
 }
 
-// For example, 22703 means 2.27.3.
+// NCCL gives its version as a number: 22703 means 2.27.3.
 std::string nccl_version() {
   int version = 0;
   if (ncclGetVersion(&version) != ncclSuccess) return "";

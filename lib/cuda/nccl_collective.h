@@ -34,7 +34,8 @@ struct NcclRank {
   // enqueue_only nothing waits for the stream, so operation_limit only bounds how long NCCL takes to enqueue.) The last
   // limit, end_limit, is for all ranks to complete their work at a regular end; exceeding it aborts the group.
   std::chrono::milliseconds join_limit{120'000};
-  std::chrono::milliseconds operation_limit = std::chrono::hours(24);  // the scheduler detects lost workers earlier
+  // The limit of an operation is long, because the scheduler detects lost workers earlier.
+  std::chrono::milliseconds operation_limit = std::chrono::hours(24);
   std::chrono::milliseconds end_limit{5'000};
   // false: an operation returns when its results are in the arrays, as Collective specifies. true: it returns when the
   // work is queued on the stream, and the array belongs to the group until the stream has completed it. This is for

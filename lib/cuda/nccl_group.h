@@ -11,8 +11,8 @@
 
 namespace dtrain::cuda {
 
-// Returns one rank per executor, in order, each in its store's stream (nccl_collective.h). Errors: those of
-// DeviceModule::join; Code::kDevice if this build has no NCCL.
+// Returns a rank of the group for each executor, in the order of `executors`. Each rank works in the stream of its
+// executor's store (nccl_collective.h). Errors: those of DeviceModule::join; Code::kDevice if this build has no NCCL.
 Result<std::vector<std::unique_ptr<comm::Collective>>> join_devices(std::span<CudaExecutor* const> executors,
                                                                     const comm::Processes& processes);
 

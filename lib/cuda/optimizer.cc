@@ -43,7 +43,7 @@ Rule kernel_rule(std::string_view name) {
   return Rule::kSgd;
 }
 
-// Computes the rates of a group's arrays from their norms, and owns the memory for that.
+// Computes the learning rates of a group's arrays from the norms of these arrays, and owns the memory that this needs.
 class GroupNorms {
  public:
   GroupNorms(const optim::OptimizerSpec& spec, const std::vector<UpdateTensor>& tensors,
@@ -161,7 +161,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
 
   StepScalars* step_of(size_t group) { return static_cast<StepScalars*>(steps_.at(0)) + group; }
 
-  // The state is initially zero, because DeviceMemory is cleared.
+  // Allocates the optimizer's state for all arrays. It is initially zero, because DeviceMemory is cleared.
   void place_state(const std::vector<std::vector<optim::LearnedArray>>& groups) {
     size_t bytes = 0;
     places_.assign(groups.size(), {});
@@ -174,7 +174,8 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     state_ = DeviceMemory(bytes);
   }
 
-  // Scalars are rounded to float32 at the same point as in optim::update.
+  // The learning rate and the weight decay stay float64 here: the kernel rounds them to float32 where optim::update
+  // does.
   [[nodiscard]] UpdateTensor tensor_of(const optim::LearnedArray& array, size_t group, size_t index) {
     UpdateTensor tensor{.weight = array.weight.data(),
                         .gradient = array.gradient.data(),
@@ -189,7 +190,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
   }
 
   struct Place {
-    size_t offset = 0, count = 0;  // bytes, elements
+    size_t offset = 0, count = 0;  // offset in state_ in bytes, number of elements
   };
 
   const optim::OptimizerSpec spec_;
@@ -200,7 +201,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
   float* const nonfinite_;
   std::vector<std::vector<Place>> places_;  // indexed by group, then array
   DeviceMemory state_, steps_;
-  PinnedMemory staged_;  // indexed by group
+  PinnedMemory staged_;  // a StepScalars for each group
   std::vector<Group> groups_;
 };
 

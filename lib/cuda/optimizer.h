@@ -10,7 +10,7 @@ namespace dtrain::cuda {
 
 // Updates the device_parameters() of `executor`, a training executor of this backend that must outlive the optimizer.
 // Works in the stream of the executor's store. If a gradient of its arrays is not finite in this step or was not in an
-// earlier step, no weight changes; the executor reports that in left_out_update(). (An executor that itself skips bad
+// earlier step, no weight changes; the executor reports that in skipped_update(). (An executor that itself skips bad
 // steps resets this at the end of the step.) Code::kUsage for an unknown rule. DeviceError if the device fails.
 //
 // Values that change from step to step are in pinned memory, which the device reads when it runs the update. So the

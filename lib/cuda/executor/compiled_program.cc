@@ -17,15 +17,15 @@ std::vector<void*> addresses_of(const std::vector<Map>& maps, const Addresses& a
   return result;
 }
 
-// The size of the largest map in float32, the type in which the maps are read.
+// The size in bytes of the largest map if it is converted to float32, as read() does with each map.
 size_t largest_bytes(const std::vector<Map>& maps) {
   int64_t most = 0;
   for (const Map& map : maps) most = std::max(most, map.exists() ? map.rows() * map.channels : 0);
   return static_cast<size_t>(most) * sizeof(float);
 }
 
-// Code::kDevice if the current device has too little free memory for `activations`, which grow with the batch, and
-// `workspace`.
+// Returns an error (Code::kDevice) if the current device has too little free memory for `activations` bytes, a number
+// that grows with the batch, and `workspace` bytes.
 Result<> check_room(size_t activations, size_t workspace, int64_t batch_size) {
   constexpr size_t kMiB = 1 << 20;
   size_t free = 0, total = 0;

@@ -16,12 +16,12 @@ namespace dtrain::cuda {
 
 class CompiledProgram {
  public:
-  // Calls that the device runs without synchronizing with a store, and the buckets for which it synchronizes: before
-  // the calls in the forward pass, afterwards in the backward pass (StepRange).
+  // Calls that the device runs without synchronizing with a store, and the buckets for which it does synchronize: in
+  // the forward pass before these calls, in the backward pass after them (StepRange).
   struct Part {
     Segment segment;
     std::vector<size_t> buckets;
-    size_t first_call = 0;  // index of the segment's first call among those of both passes
+    size_t first_call = 0;  // index of the segment's first call in calls()
   };
 
   // Allocates the memory on the current device and binds the calls. Code::kDevice, with the number of images that fit,
@@ -39,17 +39,18 @@ class CompiledProgram {
   static void queue_plainly(Part& part, cudaStream_t stream) { part.segment.queue(stream); }
   void queue_recorded(Part& part, cudaStream_t stream);
 
-  // [n, outputs] floats of a head, in device memory.
+  // The address, in device memory, of the result of a head: [n, outputs], float32.
   [[nodiscard]] const void* result_at(size_t head) const { return result_at_[head]; }
-  // With keep_all: a node's output, or the gradient with respect to it, in [n, c, h, w] order, multiplied by `factor`.
-  // Empty if there is none. Waits for the stream.
+  // Only with Options::keep_all. read_output returns a node's output, read_gradient the gradient with respect to that
+  // output, multiplied by `factor`. Both are in [n, c, h, w] order, or empty if the node has none. Waits for the
+  // stream.
   std::vector<float> read_output(graph::NodeId node, cudaStream_t stream);
   std::vector<float> read_gradient(graph::NodeId node, float factor, cudaStream_t stream);
 
   [[nodiscard]] size_t bytes() const { return arena_.bytes() + scratch_.bytes() + read_memory_.bytes(); }
 
  private:
-  // Maps of the nodes, for reading them.
+  // The outputs of all nodes, or the gradients, for read_output and read_gradient.
   struct NodeMaps {
     std::vector<Map> maps;      // indexed by node
     std::vector<void*> places;  // indexed by node: addresses of the maps
@@ -64,7 +65,7 @@ class CompiledProgram {
   DeviceMemory arena_, scratch_, read_memory_;
   std::vector<Part> forward_, backward_;
   std::vector<TimedCall> calls_;
-  std::vector<const char*> span_names_;  // names of the calls, set if they are ever recorded
+  std::vector<const char*> span_names_;  // names of the calls on a timeline; empty texts without one
   std::vector<const void*> result_at_;   // indexed by head
   NodeMaps outputs_, gradients_;
 };

@@ -77,7 +77,7 @@ void DeviceExecutor::announce(const exec::Batch& batch) {
   is_copied_ = false;
 }
 
-// Copies the announced batch to the staging buffer. May run during a pass, because that pass has already taken its own
+// Copies the batch to the staging buffer. The copy may run during a pass, because that pass has already taken its own
 // batch.
 void DeviceExecutor::copy_ahead(const exec::Batch& batch) {
   DT_CUDA(cudaStreamWaitEvent(batch_.get(), taken_.get(), 0));
@@ -166,10 +166,12 @@ Result<> DeviceExecutor::queue_backward(const exec::GradientReady& ready, Queue 
   return {};
 }
 
-// Queued after the store's work, which has searched the sums of all buckets.
+// Ends a step with skip_bad_steps: if a gradient was not finite, restores the statistics and counts the step as
+// skipped. Also adjusts the loss scale. Queued after the store's work, which has searched the summed gradients of all
+// buckets for such values.
 void DeviceExecutor::count_or_skip() {
   const cudaStream_t stream = store_->get();
-  follow(compute_.get(), stream);  // for steps after the last bucket, if there are any
+  follow(compute_.get(), stream);  // because steps may follow those of the last bucket
   const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kStore, stream, "count or skip the step");
   const std::span<float> statistics = view_.all_statistics;
   if (!statistics.empty()) {

@@ -33,7 +33,7 @@ class DeviceExecutor final : public CudaExecutor {
   Result<std::vector<TimedCall>> time_calls(const exec::Batch& batch, const exec::GradientReady& ready, int steps);
 
  private:
-  // Makes copies for users of device_parameters().
+  // Copies arrays between the host and the device, for users of device_parameters().
   class Arrays final : public DeviceArrays {
    public:
     explicit Arrays(DeviceExecutor& executor) : executor_(executor) {}
@@ -49,13 +49,13 @@ class DeviceExecutor final : public CudaExecutor {
   void prepare() override;
   void finish_results() override;
 
-  // The batch.
+  // Functions that copy the batch.
   void stage(const exec::Batch& batch);
   void copy_ahead(const exec::Batch& batch);
   void copy_announced();
   void take_batch();
 
-  // A pass, or both as one step.
+  // Functions that queue or run a pass, or both passes as one step.
   void begin_pass();
   void end_pass();
   void prepare_weights();
@@ -72,7 +72,7 @@ class DeviceExecutor final : public CudaExecutor {
   Result<> settle();
   Result<> queue_marked(const exec::GradientReady& ready, const std::function<void()>& mark);
 
-  DeviceExecutor* device_owner_;  // owner_
+  DeviceExecutor* device_owner_;  // owner_, as its actual type
   Arrays arrays_{*this};
   ParameterView view_, host_view_;
   RecordedWork step_;
@@ -80,7 +80,7 @@ class DeviceExecutor final : public CudaExecutor {
   exec::Batch announced_;   // empty if no batch is announced
   bool is_copied_ = false;  // whether the announced batch was copied, or its copy is queued
   CudaEvent taken_;  // occurs when the last batch has been taken, so that its staging memory is free for the next one
-  bool skips_bad_steps_ = false;  // skip_bad_steps was called
+  bool skips_bad_steps_ = false;  // whether skip_bad_steps() was called
   bool scale_is_dynamic_ = false;
   uint64_t skipped_ = 0;          // number of steps skipped before the last one
   DeviceMemory kept_statistics_;  // the statistics before the step, if the step may be skipped

@@ -18,12 +18,13 @@
 
 namespace dtrain::cuda {
 
-// The two forms of a tensor, for the kernels that convert between them.
+// Describes a tensor with canonical values at `canonical` and values in the form `form` at `stored`, for the kernels
+// that convert one into the other.
 WeightTensor weight_tensor(const WeightForm& form, float* canonical, void* stored);
 
 class DeviceParameters {
  public:
-  // forms: Layout::weights.
+  // forms: the form of each parameter (Layout::weights).
   DeviceParameters(const graph::Shapes& shapes, exec::Options::Purpose purpose, std::vector<WeightForm> forms);
 
   [[nodiscard]] const exec::ParameterStore& host() const { return host_; }
@@ -34,7 +35,7 @@ class DeviceParameters {
   [[nodiscard]] float* weight(size_t parameter) const { return weights_at(place_of(parameter)); }
   [[nodiscard]] float* gradient(size_t parameter) const;
   [[nodiscard]] float* statistic(size_t index) const;
-  // Sizes of the canonical tensors; a gradient has the size of its weight.
+  // Sizes of the canonical tensors, in bytes. A gradient has the size of its weight.
   [[nodiscard]] size_t weight_bytes(size_t parameter) const {
     return host_.view().parameters[parameter].weight.size_bytes();
   }
@@ -44,7 +45,8 @@ class DeviceParameters {
   // The tensor in the form that the network computes with. If that form is the canonical one, this is the canonical
   // tensor itself.
   [[nodiscard]] void* stored(size_t parameter) const;
-  // The host's view with pointers into device memory. `arrays` copies between the two.
+  // Like the view of host(), but with pointers into device memory. `arrays` copies between the host's memory and the
+  // device's.
   [[nodiscard]] ParameterView device_view(DeviceArrays* arrays) const;
   // The gradients of the parameters [first, end) as one contiguous array; the gaps between them are zero.
   struct Piece {
@@ -79,7 +81,8 @@ class DeviceParameters {
   std::vector<WeightForm> forms_;
   DeviceMemory weights_, gradients_, statistics_, stored_;
   CudaEvent used_;
-  std::vector<size_t> stored_offset_;  // indexed by parameter, in bytes; used if its form is not canonical
+  // Indexed by parameter: offset in stored_, in bytes. Used only for parameters whose form is not canonical.
+  std::vector<size_t> stored_offset_;
 };
 
 }  // namespace dtrain::cuda

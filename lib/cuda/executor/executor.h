@@ -33,8 +33,8 @@ namespace dtrain::cuda {
 
 class CudaExecutor : public exec::Executor {
  public:
-  // Compiles for device `device`, which must also be the runner's. Errors are those of the runner. Throws DeviceError,
-  // for example if there is not enough memory.
+  // Compiles the graph for device number `device`, for which the runner must have been made. Errors are those of the
+  // runner. Throws DeviceError, for example if there is not enough memory.
   static Result<std::unique_ptr<CudaExecutor>> compile(const graph::Graph& graph, const exec::Options& options,
                                                        Executor* weights_of, int device,
                                                        std::shared_ptr<ConvolutionRunner> runner);
@@ -50,7 +50,7 @@ class CudaExecutor : public exec::Executor {
   std::vector<float> node_gradient(graph::NodeId node) override;
   [[nodiscard]] size_t memory_bytes() const override;
 
-  // The stream in which a group works, and a store if the learned tensors are on the device.
+  // The stream in which a group works. If the learned tensors are on the device, a store also works in this stream.
   [[nodiscard]] const std::shared_ptr<StoreStream>& store_stream() const { return store_; }
 
  protected:
@@ -66,11 +66,11 @@ class CudaExecutor : public exec::Executor {
   };
   explicit CudaExecutor(Setting setting);
   Result<> build();
-  // Makes what only one kind of executor needs, after the streams and before the program is compiled.
+  // Makes what only this kind of executor needs. Called after the streams are made, and before the program is compiled.
   virtual void prepare() = 0;
 
-  // Waits for all queued work, for destructors, because the work uses the executor's memory. A device that failed has
-  // no queued work left.
+  // Waits for all queued work. Called by destructors, because the queued work uses the executor's memory. A device that
+  // failed has no queued work left.
   void drain() noexcept;
 
   [[nodiscard]] bool training() const { return options_.purpose == exec::Options::Purpose::kTraining; }
@@ -85,9 +85,9 @@ class CudaExecutor : public exec::Executor {
   void copy_results();
   // Waits for the results of the last forward pass.
   virtual void finish_results();
-  // Queues the part's calls: as a graph from the second run on, or one by one while they are recorded.
+  // Queues the part's calls: as a CUDA graph from the second run on, or one by one while spans are recorded.
   void run(Part& part);
-  // A span of work that is queued in copy_; see DeviceSpans::Span.
+  // Records the work that is queued in copy_ while the returned object exists; see DeviceSpans::Span.
   [[nodiscard]] DeviceSpans::Span span_of_copy(const char* name) {
     return {&spans_, DeviceSpans::Track::kCopies, copy_.get(), name};
   }
@@ -102,10 +102,12 @@ class CudaExecutor : public exec::Executor {
   std::shared_ptr<DeviceParameters> parameters_;          // shared with the executors made with weights_of
   std::vector<DeviceTable<WeightTensor>> upload_tables_;  // indexed by bucket
   std::unique_ptr<BatchMemory> batch_memory_;
-  std::shared_ptr<LossScaleMemory> loss_scale_;  // in training with float16 or on the device; shared with the owner
+  // Null unless the executor trains, with float16 or with parameters on the device. Shared with owner_, if there is
+  // one.
+  std::shared_ptr<LossScaleMemory> loss_scale_;
   DeviceSpans spans_;
   CudaStream compute_, copy_, batch_;
-  std::shared_ptr<StoreStream> store_;  // shared with the owner
+  std::shared_ptr<StoreStream> store_;  // shared with owner_, if there is one
   CudaEvent order_;                     // used by follow() only
   CudaEvent results_;                   // occurs when the results are on the host
   bool results_pending_ = false;

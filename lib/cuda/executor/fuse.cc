@@ -27,8 +27,9 @@ void find_norm(const graph::Graph& graph, const Readers& readers, NodeId add, Fu
   }
 }
 
-// `order`: the place of each node in the canonical order. A Concat lets its inputs write slices of its own memory,
-// which no convolution does well.
+// If a Convolution can compute the Add `add` too, enters both in `fusions`. `order`: the place of each node in the
+// canonical order. An Add that a Concat reads stays separate: it can write a slice of the Concat's memory, which a
+// convolution does not do well.
 void find_convolution(const graph::Graph& graph, const Readers& readers, const std::vector<size_t>& order, NodeId add,
                       Fusions& fusions) {
   const std::vector<NodeId>& inputs = graph.node(add).data_inputs;

@@ -30,8 +30,8 @@ Result<> HostExecutor::forward(const exec::Batch& batch, const exec::WeightsWait
   follow(compute_.get(), copy_.get());
   if (result) download_results();
   parameters_->end_use(copy_.get());
-  // The host's batch, weights and statistics belong to the caller again when this returns, even after an error. The
-  // uploads finish long before the program has run.
+  // When this function returns, even with an error, the caller may change the batch, weights and statistics on the
+  // host. So wait for their copies to the device, which end long before the program has run.
   store_->await(batch_memory_->copied());
   store_->await(uploaded_.get());
   return result;
@@ -80,9 +80,9 @@ Result<> HostExecutor::backward(const exec::GradientReady& ready) {
   DT_CUDA(cudaSetDevice(device_));
   Result<> outcome = backward_to_host(ready);
   if (outcome) return outcome;
-  // After an error the group is canceled. Otherwise the other devices would wait for this device's gradients, and its
-  // own sums for theirs; the wait for the store's stream ends the sums. Copies to the host must end before this call
-  // returns.
+  // After an error the group is canceled. Otherwise the other devices would wait for this device's gradients, and the
+  // sums on this device for the gradients of the others. The wait for the store's stream then ends these sums. Copies
+  // to the host must end before this call returns.
   if (group_ != nullptr) {
     group_->cancel(outcome.error());
     (void)store_->wait(results_.get());
@@ -119,7 +119,7 @@ Result<> HostExecutor::queue_backward() {
       DT_CUDA(cudaEventRecord(downloaded_[bucket].get(), copy_.get()));
     }
   }
-  follow(compute_.get(), copy_.get());  // for steps after the last bucket, if there are any
+  follow(compute_.get(), copy_.get());  // because steps may follow those of the last bucket
   parameters_->end_use(copy_.get());
   return {};
 }
@@ -129,8 +129,8 @@ void HostExecutor::sum_gradients_over(std::unique_ptr<comm::Collective> group) {
   group_ = std::move(group);
 }
 
-// Called when all work that completes these buckets is queued on compute_. Returns when the reduction is queued. copy_
-// waits for the reduction.
+// Sums the gradients of these buckets over the devices of the group. Called when all work that completes the buckets is
+// queued on compute_. Returns when the sums are queued. Work that is queued on copy_ later waits for them.
 Result<> HostExecutor::sum_gradients(std::span<const size_t> buckets) {
   follow(compute_.get(), store_->get());
   for (const size_t bucket : buckets) {

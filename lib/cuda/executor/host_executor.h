@@ -1,8 +1,9 @@
 // An executor whose learned tensors are in the host's memory, for stores that sum and update there.
 //
-// forward copies each bucket's weights to the device once the store has them, and runs the calls before the next bucket
-// meanwhile; backward copies each bucket's gradients back and announces it, while the device computes the next ones. A
-// group sums the gradients of the devices of a worker before they are copied.
+// forward copies the weights of each bucket to the device as soon as the store has them. Meanwhile the device runs the
+// calls that need only earlier buckets. backward copies the gradients of each bucket to the host and announces the
+// bucket, while the device computes the gradients of the next ones. If a worker has several devices, a group sums their
+// gradients before they are copied.
 #pragma once
 
 #include <memory>
@@ -36,7 +37,7 @@ class HostExecutor final : public CudaExecutor {
 
   ParameterView view_;
   CudaEvent uploaded_;                       // occurs when weights and statistics are on the device
-  std::vector<CudaEvent> downloaded_;        // indexed by bucket
+  std::vector<CudaEvent> downloaded_;        // indexed by bucket: occurs when its gradients are on the host
   std::unique_ptr<comm::Collective> group_;  // sums gradients over its ranks before they are copied to the host
 };
 

@@ -129,7 +129,7 @@ class Chooser {
                      [](const graph::Pooling&) { return true; }, [](const graph::Add&) { return true; },
                      [](const graph::Scale&) { return true; }, [](const graph::LocalResponseNorm&) { return true; },
                      [](const graph::SpatialTransformer&) { return true; },
-                     // in inference, a Dropout has no kernel
+                     // false, because in inference a Dropout has no kernel
                      [](const graph::Dropout&) { return false; }, [](const graph::Input&) { return false; },
                      [](const graph::Convolution&) { return false; },
                      [](const graph::FullyConnected&) { return false; }, [](const graph::Concat&) { return false; },
@@ -145,7 +145,7 @@ class Chooser {
   const graph::Graph& graph_;
   const graph::Shapes& shapes_;
   Type type_;
-  std::vector<std::vector<NodeId>> readers_;  // indexed by node
+  std::vector<std::vector<NodeId>> readers_;  // indexed by node: the nodes that read its output
   Layout layout_;
 };
 

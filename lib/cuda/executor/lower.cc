@@ -223,8 +223,8 @@ size_t Lowering::bucket_end(size_t bucket) const {
   return dtrain::bucket_end(options_.bucket_begin, bucket, shapes_.parameters.size());
 }
 
-// Waits for the buckets of a node's weights. Nodes and parameters have the same order, so a node needs all buckets up
-// to that of its last parameter.
+// Lets the steps from here on wait for the buckets that contain the node's weights. Nodes and parameters have the same
+// order, so a node needs all buckets up to that of its last parameter.
 void Lowering::await_buckets(NodeId id) {
   size_t end = 0;
   for (size_t p = 0; p < shapes_.parameters.size(); p++) {
@@ -239,8 +239,8 @@ void Lowering::await_buckets(NodeId id) {
   for (size_t b = first; b < buckets_awaited_; b++) forward_.back().buckets.push_back(b);
 }
 
-// Completes buckets: after a node's backward steps, the gradients of all parameters from the node's first one on are
-// complete.
+// Ends the buckets that are complete after a node's backward steps: those that contain only gradients of the node's
+// first parameter and of parameters after it.
 void Lowering::finish_buckets(NodeId id) {
   size_t first = shapes_.parameters.size();
   for (size_t p = shapes_.parameters.size(); p-- > 0;) {
@@ -260,7 +260,7 @@ struct Conversion {
   size_t parameter;
   WeightForm form;
   ValueId from;
-  ValueId to;  // kNoValue: the gradient's own memory
+  ValueId to;  // kNoValue: the memory of the gradient itself
 };
 
 Call read_call(const DeviceParameters& parameters, const std::vector<Conversion>& conversions, const Addresses& at,
@@ -282,7 +282,7 @@ Call read_call(const DeviceParameters& parameters, const std::vector<Conversion>
 // other terms are added to it.
 void Lowering::convert_gradients(NodeId node, size_t first, size_t end) {
   std::vector<Conversion> conversions;
-  std::vector<std::vector<ValueId>> added(end - first);  // indexed by parameter
+  std::vector<std::vector<ValueId>> added(end - first);  // terms to be added, indexed by parameter - first
   Uses uses;
   for (size_t p = first; p < end; p++) {
     const WeightForm form = gradient_form(shapes_.parameters[p], parameters_.form(p));
@@ -358,7 +358,7 @@ Lowering::EmitBackward Lowering::lower_node(NodeId id) {
 
 namespace {
 
-// Removes ranges without steps and buckets: before the first bucket, or after the last one.
+// Removes the ranges that have neither steps nor buckets, such as one before the first bucket or after the last one.
 void drop_empty(std::vector<StepRange>& ranges) {
   std::erase_if(ranges, [](const StepRange& range) { return range.begin == range.end && range.buckets.empty(); });
 }

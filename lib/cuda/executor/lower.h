@@ -24,7 +24,7 @@ namespace dtrain::cuda {
 struct PassInput {
   std::vector<DeviceInput> inputs;  // in the order of Shapes::inputs
   const float* labels = nullptr;    // [n, number of labels]
-  const uint64_t* keys = nullptr;   // [n]; null if the network draws no random numbers
+  const uint64_t* keys = nullptr;   // one for each image; null if the network draws no random numbers
   LossScale* loss_scale = nullptr;  // null: the scale is 1
 };
 
@@ -105,28 +105,29 @@ class Lowering {
   ValueId weight(graph::NodeId id, size_t argument);         // canonical float32, for batch normalization
   ValueId stored_weight(graph::NodeId id, size_t argument);  // in the form with which the network computes
   ValueId statistic(graph::NodeId id, size_t argument);
-  // The value to which a kernel writes the gradient, or the node's term of it if other nodes also read the tensor. It
-  // is float32, or for filters in the stored form. finish_bucket() converts it to the canonical gradient.
+  // The value to which a kernel writes the gradient, or the node's term of it if other nodes also read the tensor. The
+  // value is float32, or for filters in the stored form. finish_bucket() converts it to the canonical gradient.
   ValueId gradient_of(graph::NodeId id, size_t argument);
 
   // Remembers a batch normalization whose result a later Add computes in the same kernel.
   void keep_for_sum(const Norm& norm) { norms_.emplace(norm.id, norm); }
   [[nodiscard]] const Norm& norm_for_sum(graph::NodeId id) const { return norms_.at(id); }
 
-  // See graph::depends_on_training.
+  // Whether the node's output depends on a learned tensor that is not frozen (graph::depends_on_training).
   [[nodiscard]] bool depends_on_training(graph::NodeId id) const { return depends_on_training_[id] != 0; }
   // Whether the only reader of the node's output subtracts the mean of the batch from each channel, so that adding a
   // constant to a channel changes nothing.
   [[nodiscard]] bool is_centered(graph::NodeId id) const;
   // Whether the gradient with respect to the node's output is needed.
   [[nodiscard]] bool wants_gradient(graph::NodeId id) const { return layout_.wants_gradient[id] != 0; }
-  // Layout::wants_sum: the gradient with respect to the node's output has one image, the sum over all.
+  // Whether the gradient with respect to the node's output has only one image, the sum over all images
+  // (Layout::wants_sum).
   [[nodiscard]] bool wants_sum(graph::NodeId id) const { return layout_.wants_sum[id] != 0; }
   // Adds a term to the gradient with respect to `id`'s output; ignored if that gradient is not needed. `own`: nothing
   // else reads the term, so another term may be added to it in its memory.
   void contribute(graph::NodeId id, const Map& term, bool own = false);
-  // Removes and returns one of the terms added so far, for a kernel that adds it to the term that it computes. Absent
-  // if there is none.
+  // Removes one of the terms that contribute() has added to the gradient of `id` and returns it, for a kernel that adds
+  // it to the term that it computes. Absent if there is none.
   Map take_term(graph::NodeId id);
   // Like take_term, but only a term that may be overwritten and has the form of the node's output without a pitch.
   Map take_own_term(graph::NodeId id);
@@ -170,8 +171,8 @@ class Lowering {
     Map map;
     bool own = false;
   };
-  std::vector<std::vector<Term>> terms_;  // indexed by node
-  ValueId zeros_ = kNoValue;              // of the largest size that is asked for
+  std::vector<std::vector<Term>> terms_;  // indexed by node: terms of its gradient
+  ValueId zeros_ = kNoValue;              // as many as the largest call of zeros() needs
   std::map<graph::NodeId, Norm> norms_;
   // For each parameter, the values that are converted to its gradient, in the order of the backward pass. There are
   // several if several nodes read the parameter. Empty if a kernel writes the canonical gradient itself.

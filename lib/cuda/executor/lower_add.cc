@@ -70,7 +70,7 @@ Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
   const NodeId relu = l.fusions().relu_after[id];
   const bool fused = relu != Fusions::kNone;
   if (l.fusions().norm_of[id] != Fusions::kNone) return lower_with_norm(l, id, relu);
-  if (!l.output(id).exists()) {  // else the last convolution before it has computed the sum
+  if (!l.output(id).exists()) {  // otherwise a convolution has already computed the sum
     const Map sum = l.make_output(fused ? relu : id);
     l.emit_sum(id, inputs_as(l, id, sum), sum, fused);
     l.set_output(id, sum);

@@ -43,8 +43,8 @@ void emit_inverse(Lowering& l, const Norm& norm) {
   });
 }
 
-// The values of a batch normalization. In training, also emits the statistics, except if the batch normalization does
-// not depend on training; it then computes as in inference.
+// The values of a batch normalization. In training, also emits the steps that compute the statistics. A batch
+// normalization that does not depend on training gets no such steps, because it computes as in inference.
 Norm begin_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
   Norm norm{.id = id,
             .epsilon = op.epsilon,
@@ -103,7 +103,7 @@ void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradi
   const NormGradient g = gradient;
   const NodeId input = l.input_node(norm.id);
   const bool wanted = l.wants_gradient(input);
-  // Terms of the input's gradient are stored in the form of the input, which may differ from that of x.
+  // Terms of the input's gradient are stored in the form of the input, which may differ from the form of norm.x.
   const Map add = wanted && l.input(norm.id).same_form(norm.x) ? l.take_term(input) : Map{};
   const Map dx = wanted ? l.program().like(norm.x) : Map{};
   const ValueId scratch = workspace(l, norm.x);

@@ -21,7 +21,7 @@ struct Layer {
   ValueId w, bias;
 };
 
-// The tensors of one pass.
+// The tensors that a plan of a layer reads and writes.
 struct Tensors {
   ValueId x, w, y, bias = kNoValue, z = kNoValue;
 };
@@ -48,8 +48,8 @@ void emit_forward_adding(Lowering& l, const Layer& layer, NodeId add) {
   emit(l, id, plans->forward_adding, {{x.value, w, bias, z.value}, {y.value}}, {x.value, w, y.value, bias, z.value});
 }
 
-// Nothing is emitted for a bias whose effect a batch normalization takes away: the gradient is 0, as its memory is from
-// the beginning.
+// Emits the gradient of the layer's bias. Nothing is emitted for a bias whose effect a batch normalization takes away:
+// its gradient is 0, and the memory of the gradient is 0 from the beginning.
 void emit_bias_gradient(Lowering& l, const Layer& layer, const Map& dy) {
   if (l.is_centered(layer.id)) return;
   const ValueId dbias = l.gradient_of(layer.id, Convolution::kBias);
@@ -71,7 +71,8 @@ Map sum_of_images(Lowering& l, NodeId id, const Map& map) {
 }
 
 // Emits the backward pass. make_dx() makes a map in the form of the layer's input, or with a single image if only the
-// sum over the images is needed. If another reader of the input has a gradient for it, this layer's is added there.
+// sum over the images is needed. If another reader of the input has already contributed a gradient of the input, the
+// gradient of this layer is added to it.
 template <class MakeDx>
 void emit_backward(Lowering& l, const Layer& layer, const MakeDx& make_dx) {
   Map dy = l.gradient(layer.id);

@@ -12,7 +12,7 @@ struct Pool {
   PoolingShape shape;
   Divide divide;
   Map x, y;
-  ValueId where = kNoValue;  // index of each maximum
+  ValueId where = kNoValue;  // index of each maximum in its window
 };
 
 PoolingShape shape_of(const graph::Pooling& op, const Map& x, const Map& y) {

@@ -123,7 +123,7 @@ LossScaleMemory::LossScaleMemory() : host_(2 * sizeof(LossScale)), device_(sizeo
   DT_CUDA(cudaStreamSynchronize(stream.get()));
 }
 
-// Copies only the state, because the device counts the skipped steps.
+// Copies the scale and the number of good steps, but not the number of skipped steps, which the device counts.
 void LossScaleMemory::upload(cudaStream_t stream) {
   if (requested_ == on_device_) return;
   on_device_ = requested_;

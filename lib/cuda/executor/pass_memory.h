@@ -21,8 +21,9 @@ struct DeviceInput {
 // and the caller must not change it until `copied` has occurred. Otherwise the driver first copies it in the calling
 // thread, which takes time in that thread.
 //
-// With `ahead`, the next batch is copied into a staging buffer while the previous step still reads its own batch. From
-// there it is copied within the device to where the program reads it; this copy takes a thousandth of a step.
+// If the constructor is called with `ahead`, the next batch is copied into a staging buffer while the previous step
+// still reads its own batch. From there it is copied within the device to where the program reads it; this copy takes a
+// thousandth of a step.
 class BatchMemory {
  public:
   // Allocates memory for the batch size and the inputs of the options, and for `labels` labels per example. The inputs'
@@ -32,15 +33,16 @@ class BatchMemory {
   // Queues the copies of a batch that fits the options. Labels may be missing. With Options::same_batch only the first
   // call copies inputs and labels.
   void stage(const Batch& batch, cudaStream_t stream);
-  // With `ahead`: queues the copy from the staging buffer to where the program reads. Otherwise does nothing.
+  // If the constructor was called with `ahead`, queues the copy from the staging buffer to where the program reads.
+  // Otherwise does nothing.
   void take(cudaStream_t stream);
-  // Occurs when the copies that `stage` queued are complete.
+  // The event that occurs when the copies that stage() queued are complete.
   [[nodiscard]] cudaEvent_t copied() const { return copied_.get(); }
 
   [[nodiscard]] std::vector<DeviceInput> inputs() const;
-  // Returns [n, labels].
+  // The labels of the batch, in device memory: [n, labels].
   [[nodiscard]] const float* labels() const { return static_cast<const float*>(current_.labels.at(0)); }
-  [[nodiscard]] const uint64_t* keys() const;  // null without keys
+  [[nodiscard]] const uint64_t* keys() const;  // null if batches have no keys
   [[nodiscard]] size_t bytes() const;
 
  private:
@@ -81,7 +83,7 @@ class LossScaleMemory {
   // Queues a copy of the whole struct to the host. take_download reads it, once the copy is complete.
   void download(cudaStream_t stream);
   void take_download();
-  // As of the last take_download.
+  // The number of skipped steps, and whether a gradient was not finite, as of the last take_download().
   [[nodiscard]] uint64_t skipped() const { return downloaded().skipped; }
   [[nodiscard]] bool nonfinite() const { return downloaded().nonfinite != 0; }
 
@@ -90,7 +92,7 @@ class LossScaleMemory {
   [[nodiscard]] const LossScale& downloaded() const { return host()[1]; }
 
   optim::LossScaleState requested_{1, 0}, on_device_{1, 0};
-  PinnedMemory host_;  // [0] is uploaded, [1] is downloaded
+  PinnedMemory host_;  // two LossScales: [0] is copied to the device, [1] from the device
   DeviceMemory device_;
 };
 

@@ -30,8 +30,8 @@ void Program::step(graph::NodeId node, Uses uses, std::function<Call(const Addre
   const auto drop_absent = [](std::vector<ValueId>& values) { std::erase(values, kNoValue); };
   drop_absent(uses.reads);
   drop_absent(uses.writes);
-  // Slices cannot be overwritten in place: a slice starts at another address than its root, and only the root's memory
-  // can be reused.
+  // Slices cannot be overwritten in place: a slice starts at another address than the value of which it is a part, and
+  // only the memory of that whole value can be reused.
   std::erase_if(uses.overwrites, [&](ValueId v) { return v == kNoValue || values_[v].alias_of.has_value(); });
   for (const ValueId value : uses.reads) DT_CHECK(value < values_.size(), "no such value");
   for (const ValueId value : uses.writes) DT_CHECK(value < values_.size(), "no such value");

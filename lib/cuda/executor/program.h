@@ -18,7 +18,8 @@ namespace dtrain::cuda {
 struct Value {
   size_t bytes = 0;
   void* fixed = nullptr;  // memory that outlives the program (weights, gradients, statistics); null: none
-  // If set, this value is a part of that value's memory, `offset` bytes from its start.
+  // If set: the value of whose memory this value is a part. The part begins at `offset` bytes from the start of that
+  // memory.
   std::optional<ValueId> alias_of{};
   size_t offset = 0;
   bool scratch = false;  // used only during one step
@@ -87,7 +88,7 @@ class Program {
   [[nodiscard]] size_t scratch_bytes() const;
   // The size of the values that a step reads and writes, without scratch.
   [[nodiscard]] int64_t bytes_of(const Step& step) const;
-  // share: see exec/memory_plan.h.
+  // share: whether values may reuse each other's memory once it is free (exec/memory_plan.h).
   [[nodiscard]] exec::MemoryPlan plan_memory(bool share) const;
   // Computes the address of each value. `arena` must have the plan's size, and `scratch` must have scratch_bytes().
   // Both must be aligned to kAlignment.

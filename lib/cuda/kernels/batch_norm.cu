@@ -1,4 +1,5 @@
-// The forward pass: the statistics of a batch, and their application. The backward pass is batch_norm_backward.cu.
+// The forward pass of batch normalization: the statistics of a batch, and their application. The backward pass is
+// batch_norm_backward.cu.
 #include "cuda/kernels/batch_norm.h"
 
 #include "cuda/kernels/batch_norm.cuh"
@@ -46,7 +47,7 @@ __device__ __forceinline__ void absorb(const Rows<T>& x, int64_t row, int64_t st
   m.merge(R, mean, squares);
 }
 
-// `partials`: [chunk][mean, squares][channel].
+// Computes the moments of the rows of each chunk, and writes them to `partials`: [chunk][mean, squares][channel].
 template <class T, int N>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     statistics_kernel(Rows<T> x, int64_t rows, int64_t rows_each, int64_t groups, float* partials) {
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
 
 struct FinishStatistics {
   int64_t rows, channels, chunks, rows_each;
-  float epsilon, keep, take;  // factors of the old moving statistics and of the batch's
+  float epsilon, keep, take;  // keep: factor of the old moving statistics; take: of the batch's
   const float* partials;
   float *mean, *inv_std, *moving_mean, *moving_var;
 };
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(kFinalChannels* kFinalThreads) finish_statisti
   const float difference = differences / m, mean = near + difference;
   const float squares = squares_near - differences * difference;
   if (!active || threadIdx.y != 0) return;
-  const float variance = squares < 0 ? 0.0f : squares / m;  // rounding can make it negative; a NaN stays a NaN
+  const float variance = squares < 0 ? 0.0f : squares / m;  // rounding can make squares negative; NaN stays NaN
   a.mean[channel] = mean;
   a.inv_std[channel] = 1 / sqrtf(variance + a.epsilon);
   a.moving_mean[channel] = a.keep * a.moving_mean[channel] + a.take * mean;
@@ -155,7 +156,7 @@ __device__ __forceinline__ Affine<N> load_affine(const ApplyArguments<T>& a, int
   return affine;
 }
 
-// Bit k: whether the k-th value is above 0 as it is stored.
+// In the result, bit k is 1 if the k-th value is above 0 after it is rounded to the type in which it is stored.
 template <class T, int N>
 __device__ __forceinline__ uint8_t bits_above_zero(const float (&y)[N]) {
   unsigned bits = 0;

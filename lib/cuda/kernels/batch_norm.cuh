@@ -5,13 +5,14 @@
 
 namespace dtrain::cuda {
 
-// The parameters of a thread's channels: y = (x - mean) * scale + beta.
+// The parameters of the N channels that a thread processes: y = (x - mean) * scale + beta.
 template <int N>
 struct Affine {
   float mean[N], scale[N], beta[N];
 };
 
-// Both passes use this function, so that the backward pass recomputes exactly the sign that the forward pass computed.
+// Replaces each x by y (see Affine). Both passes use this function, so that the backward pass recomputes exactly the
+// sign that the forward pass computed.
 template <int N>
 __device__ __forceinline__ void normalize(const Affine<N>& affine, float (&x)[N]) {
 #pragma unroll

@@ -16,8 +16,9 @@ int64_t batch_norm_workspace_bytes(Type type, int64_t rows, int64_t channels);
 // - momentum) * the batch's statistics. All are [channels]. Two launches, one pass over x.
 // Sums of squares are not used, because their difference loses precision if |mean| is far larger than the deviation.
 // Instead every thread computes the mean and the squared deviations of 4 rows in registers and merges them by Chan's
-// formula; so do the blocks. The second launch sums the partial results as differences from the first one. Source:
-// Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+// formula. The threads of a block are merged by the same formula. The second launch sums the blocks' results as
+// differences from the first of these results. Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise
+// algorithm for computing sample variances", 1979.
 // Bytes: rows * channels * bytes_of(type), and the partial results twice.
 struct BatchNormStatistics {
   Type type = Type::kFloat32;

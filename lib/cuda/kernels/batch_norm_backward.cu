@@ -1,4 +1,5 @@
-// The backward pass: two sums in each channel, then the gradient of the input. The forward pass is batch_norm.cu.
+// The backward pass of batch normalization: two sums in each channel, then the gradient of the input. The forward pass
+// is batch_norm.cu.
 #include <limits>
 
 #include "cuda/kernels/batch_norm.cuh"
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) backward_sums_kerne
 
 struct FinishBackward {
   int64_t channels, chunks;
-  float rows;  // divisor of the sums; infinite if no sums are subtracted
+  float rows;  // divisor of the sums; infinite if dx does not depend on the sums
   const float *partials, *inv_std;
   bool fixed_gamma;
   float *dgamma, *dbeta, *sums;
@@ -184,7 +185,7 @@ BackwardArguments<T> arguments_of(const BatchNormBackward& s, const Width& width
           .sums = sums_of(s.workspace, s.type, s.rows, s.channels)};
 }
 
-// The bytes from which a pass reads the mask.
+// The number of bytes that a pass reads only to determine the mask.
 int64_t mask_bytes(const BatchNormBackward& s) {
   switch (mask_of(s)) {
     case Mask::kByOutput: return s.rows * s.channels * bytes_of(s.type);
@@ -195,7 +196,8 @@ int64_t mask_bytes(const BatchNormBackward& s) {
   return 0;
 }
 
-// The arguments of the second pass. If dskip was written, it replaces dy, and no mask is needed.
+// The arguments of the second pass. If the first pass wrote dskip, the second pass reads it instead of dy and needs no
+// mask, because dskip is already masked.
 template <class T>
 BackwardArguments<T> second_pass(const BatchNormBackward& s, BackwardArguments<T> a) {
   if (s.dskip.data == nullptr) return a;

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) add_kernel(const Ad
   }
 }
 
-// `partials`: [chunk][channel].
+// Writes the sum over the rows of each chunk to `partials`: [chunk][channel].
 template <class T, int N>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     gradient_kernel(Rows<T> dy, int64_t rows, int64_t rows_each, int64_t groups, float* partials) {

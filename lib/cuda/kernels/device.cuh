@@ -108,7 +108,7 @@ struct RowsOut {
   __device__ __forceinline__ T* at(int64_t row, int64_t channel) const { return data + row * pitch + channel; }
 };
 
-// Elements of an array whose type is known at run time.
+// Loads or stores N elements of an array whose type is known only at run time.
 template <int N>
 __device__ __forceinline__ void load_as(Type type, const void* from, int64_t at, float (&x)[N]) {
   switch (type) {

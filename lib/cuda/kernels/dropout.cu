@@ -6,7 +6,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// Must be equal to the function in base/random.h and exec/dropout.h.
+// These two functions must give the same results as mix64 in base/random.h and is_dropped in exec/dropout.h.
 __device__ __forceinline__ uint64_t mixed(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -28,7 +28,8 @@ struct KeepArguments {
   RowsOut<T> y;
 };
 
-// The number of an element is its position in [c, h, w], whatever the layout.
+// `element`, from which an element's random number is computed, is the position in the order [c, h, w], whatever the
+// layout.
 template <class T, int N>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) keep_kernel(const KeepArguments<T> a) {
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;

@@ -5,8 +5,9 @@
 
 namespace dtrain::cuda {
 
-// y = 0 for the elements that the rule drops, and factor * x for the others. With dy and dx in place of x and y, it is
-// the backward pass. The random numbers are those of exec/dropout.h, which this directory does not include.
+// y = 0 for the elements that the rule (exec::DropRule) drops, and factor * x for the others. With dy and dx in place
+// of x and y, it is the backward pass. The random numbers are those of exec/dropout.h, which this directory does not
+// include.
 //   x, y [rows, channels], where each image has `positions` rows; y may be x
 //   keys: a number for each image
 // Bytes: 2 * rows * channels * bytes_of(type).

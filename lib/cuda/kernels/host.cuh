@@ -71,7 +71,7 @@ class Width {
   Width& rows(const In& in) { return rows(in.data, in.pitch); }
   Width& rows(const Out& out) { return rows(out.data, out.pitch); }
   [[nodiscard]] bool wide() const { return wide_; }
-  // The number of groups of channels; a group is moved at once.
+  // The number of groups into which the channels are divided. The channels of a group are moved at once.
   [[nodiscard]] int64_t groups() const { return wide_ ? channels_ * bytes_ / 16 : channels_; }
 
  private:
@@ -79,7 +79,7 @@ class Width {
   bool wide_;
 };
 
-// Calls f<T>() with the storage type.
+// Calls f<T>(), where T is the C++ type of an element of the given Type.
 template <class F>
 void with_type(Type type, F&& f) {
   switch (type) {
@@ -89,7 +89,7 @@ void with_type(Type type, F&& f) {
   }
 }
 
-// Calls f<T, N>() with the type and the number of elements that are moved at a time.
+// Calls f<T, N>(), where T is the C++ type of an element, and N the number of elements that are moved at a time.
 template <class F>
 void with_width(Type type, bool wide, F&& f) {
   with_type(type, [&]<class T>() {

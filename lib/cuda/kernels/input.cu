@@ -17,7 +17,8 @@ struct ImageArguments {
   const float *mean, *mean_image, *factor;
 };
 
-// value_at() returns the value of channel k at a Place: the image, and the position (y, x) of the pixel in it.
+// A pixel: the number of its image, and its position (y, x) in that image. value_at() returns the value of channel k at
+// a Place.
 struct Place {
   unsigned image, y, x;
 };
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
   }
 }
 
-// Calls f<Stored>().
+// Calls f<Stored>(), where Stored is the value of `stored`: 1, 3 or 4.
 template <class F>
 void with_stored(int64_t stored, F&& f) {
   if (stored == 1) {
@@ -81,7 +82,7 @@ void with_stored(int64_t stored, F&& f) {
 }
 
 unsigned checked_pixels(int64_t n, int64_t h, int64_t w, const void* out) {
-  // Half of the 32-bit range, because the grid-stride loop may go beyond the last pixel.
+  // The limit is half of the 32-bit range, because the index in the grid-stride loop may go beyond the last pixel.
   DT_KERNEL_CHECK(n * h * w > 0 && n * h * w < INT32_MAX, "the number of pixels must be above 0 and below 2^31");
   DT_KERNEL_CHECK(is_aligned(out), "the network's input must be aligned to 16 bytes");
   return static_cast<unsigned>(n * h * w);

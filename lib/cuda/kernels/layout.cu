@@ -23,7 +23,7 @@ template <class From, class To>
 __global__ void __launch_bounds__(kTile* kTileRows) transpose_kernel(const TransposeArguments<From, To> a) {
   __shared__ float tile[kTile][kTile + 1];
   const int64_t row = int64_t{blockIdx.y} * kTile, column = int64_t{blockIdx.x} * kTile;
-  // The part of the tile that is inside the matrix.
+  // The size of the part of the tile that is inside the matrix.
   const int rows = static_cast<int>(a.rows - row < kTile ? a.rows - row : kTile);
   const int columns = static_cast<int>(a.columns - column < kTile ? a.columns - column : kTile);
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
@@ -114,7 +114,7 @@ void transpose(const char* name, const TransposeArguments<From, To>& a, cudaStre
          transpose_kernel<From, To>, a);
 }
 
-// Calls f<Map, PlanarElement>().
+// Calls f<A, B>(), where A is the C++ type of the map's elements, and B that of the planar side's elements.
 template <class F>
 void with_types(const Planar& shape, F&& f) {
   DT_KERNEL_CHECK(shape.planar_type == shape.type || shape.planar_type == Type::kFloat32,

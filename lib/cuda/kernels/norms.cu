@@ -8,8 +8,9 @@ namespace {
 
 constexpr int kLanes = optim::kNormLanes;
 
-// Runs with one block for each chunk, and one thread for each of the partial sums that the host computes. The square of
-// a float is exact in float64, so contracting it with the addition does not change the result.
+// Sums the squares of a chunk's weights and of its gradients. Runs with one block for each chunk, and one thread for
+// each of the partial sums that the host computes. The square of a float is exact in float64, so contracting it with
+// the addition does not change the result.
 __global__ void __launch_bounds__(kLanes) squares_kernel(const NormRates a) {
   __shared__ double weights[kLanes], gradients[kLanes];
   if (!a.step->applies) return;

@@ -115,8 +115,8 @@ struct Arguments {
   Windows windows;
   Places places;  // computes the positions of the output's pixels
   int64_t pixels, groups, channels;
-  Rows<T> in, add;  // in: x, or dy
-  RowsOut<T> out;   // y, or dx
+  Rows<T> in, add;  // in: x (forward) or dy (backward)
+  RowsOut<T> out;   // y (forward) or dx (backward)
   Index* where;
 };
 
@@ -152,8 +152,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) max_kernel(const Ar
 // A window that contains a cell of x, and N channels of it.
 struct Visit {
   Pixel cell;
-  int i, j;                 // the window
-  int64_t window, channel;  // index of the window's pixel in y
+  int i, j;                 // row and column of the window's pixel in y
+  int64_t window, channel;  // window: index of that pixel in y
 };
 // Backward pass: computes dx as the sum over the windows that contain the cell. share(visit, d) replaces the dy values
 // in d by the cell's share of them. On an H100 the arithmetic is the bottleneck: starting the loads of all windows of a
@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) average_backward_ke
 }
 
 struct Counts {
-  int64_t x, y;  // in pixels
+  int64_t x, y;  // numbers of pixels of x and y
 };
 Counts check(const PoolingShape& s) {
   const Counts counts{s.n * s.h * s.w, s.n * s.p * s.q};

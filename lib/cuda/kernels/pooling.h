@@ -44,7 +44,7 @@ struct MaxPoolingBackward {
 void max_pooling_backward(const MaxPoolingBackward& backward, cudaStream_t stream);
 
 // The divisor of the sum over a window's cells on the map.
-enum class Divide { kByPadded, kByKernel, kByReal, kNot };  // graph::Pooling::Divisor; kNot: a sum
+enum class Divide { kByPadded, kByKernel, kByReal, kNot };  // as in graph::Pooling::Divisor; kNot: there is no divisor
 
 // y = the sum of each window's cells on the map, row by row, / its divisor.   Bytes: (x + y) * bytes_of(type).
 struct AveragePooling {

@@ -13,13 +13,13 @@ namespace dtrain::cuda {
 // Partial results: [chunk][quantity][channel], float32.
 struct Chunks {
   Dim grid, block;
-  int64_t count, rows_each;  // the last chunk may have fewer
+  int64_t count, rows_each;  // rows_each: rows of a chunk; the last chunk may have fewer
 };
 
-// The number of blocks. An H100 runs these in two full waves of three blocks per multiprocessor. More blocks would not
-// be faster, and would give the second kernel more partial results to sum.
+// The largest number of blocks of the first kernel. An H100 runs these in two full waves of three blocks per
+// multiprocessor. More blocks would not be faster, and would give the second kernel more partial results to sum.
 constexpr int64_t kReductionBlocks = 792;
-constexpr int64_t kTileGroups = 32;  // 512 contiguous bytes of a row
+constexpr int64_t kTileGroups = 32;  // groups of a block: 512 contiguous bytes of a row if a group has 16 bytes
 
 inline Chunks chunks_of(int64_t rows, int64_t groups) {
   const int64_t tiles = divide_up(groups, kTileGroups), x = divide_up(groups, tiles), y = kBlockThreads / x;
@@ -32,7 +32,8 @@ inline Chunks chunks_of(int64_t rows, int64_t groups) {
           .rows_each = each};
 }
 
-// The size of `quantities` partial results per channel, sufficient for both widths.
+// The size in bytes of `quantities` partial results for each channel and chunk. It is sufficient for groups of one
+// channel and for groups of 16 bytes.
 inline int64_t partials_bytes(Type type, int64_t rows, int64_t channels, int64_t quantities) {
   const int64_t narrow = chunks_of(rows, channels).count;
   const int64_t wide = chunks_of(rows, divide_up(channels * bytes_of(type), 16)).count;
@@ -53,9 +54,9 @@ struct RowsOfThread {
   }
 };
 
-// Combines the values of all block rows into block row 0, by calling merge(from) on threads of block rows 0 .. n-1.
-// `from` is the index within the block of the thread whose value is merged into the caller's. All threads of the block
-// must call this.
+// Combines the values of all block rows (the threads with the same threadIdx.y) into block row 0. For that it calls
+// merge(from), where `from` is the index within the block of the thread whose value is to be merged into the calling
+// thread's value. All threads of the block must call this function.
 template <class Merge>
 __device__ __forceinline__ void merge_block_rows(Merge&& merge) {
   const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
@@ -85,7 +86,7 @@ struct Pair {
 };
 
 // Returns the sum of term(chunk), floats or Pairs, over all chunks. All threads of a channel get the same value. All
-// threads of the block must call this exactly once; those that have a channel are `active`.
+// threads of the block must call this function exactly once; those that have a channel are `active`.
 template <class Term>
 __device__ auto sum_chunks(int64_t count, bool active, Term&& term) {
   using Sum = decltype(term(int64_t{0}));

@@ -8,7 +8,7 @@ namespace dtrain::cuda {
 // The common parameters of both passes; see graph::LocalResponseNorm.
 struct ResponseNormShape {
   int64_t rows = 0, channels = 0;
-  int64_t size = 1;      // odd
+  int64_t size = 1;      // number of channels in a sum; odd
   float alpha_each = 0;  // alpha / size
   float beta = 0, k = 1;
 };

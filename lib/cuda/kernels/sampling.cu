@@ -59,7 +59,7 @@ struct SampleArguments {
   RowsOut<T> y;
 };
 
-// Each thread computes one channel of one output.
+// Each thread computes one channel of one output pixel.
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) sample_kernel(const SampleArguments<T> a) {
   const int64_t channel = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, outputs = a.shape.p * a.shape.q;

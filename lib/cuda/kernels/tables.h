@@ -16,7 +16,8 @@ struct Chunk {
 };
 constexpr int64_t kChunkElements = 16384;
 
-// All chunks of tensors with these element counts. Each chunk has `elements` elements, except the last one of a tensor.
+// All chunks of tensors that have the element counts `counts`. Each chunk has `elements` elements, except the last one
+// of a tensor.
 inline std::vector<Chunk> chunks_of(std::span<const int64_t> counts, int64_t elements = kChunkElements) {
   std::vector<Chunk> chunks;
   for (size_t tensor = 0; tensor < counts.size(); tensor++) {

@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) update_kernel(const
   for_each_of(chunk, t.count, wide, [&]<int N>(int64_t at) { update_elements<rule, N>(t, s, at); });
 }
 
-// Calls f<rule>().
+// Calls f<rule>(), with the rule as a template argument.
 template <class F>
 void with_rule(Rule rule, F&& f) {
   switch (rule) {
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
 #pragma unroll
     for (int k = 0; k < N; k++) finite = finite && fabsf(g[k]) < INFINITY;
   });
-  // Several threads may write this, but all write the same value.
+  // Several threads may write *nonfinite, but all write the same value.
   if (!finite) *nonfinite = 1;
 }
 

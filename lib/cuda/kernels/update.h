@@ -1,6 +1,5 @@
 // The update of all weights in one launch, the decision whether a step counts, and the loss scale that keeps float16
-// gradients in range. kernels/tensor.h
-// has the conventions of all kernels.
+// gradients in range. kernels/tensor.h has the conventions of all kernels.
 //
 // Values that change from step to step (learning rate, scales, whether a gradient overflowed) are read from device
 // memory, never from launch arguments. So a captured step can be replayed unchanged, and the device never waits for the
@@ -31,7 +30,7 @@ struct UpdateTensor {
   Type gradient_type = Type::kFloat32, copy_type = Type::kFloat32;
   // The position of the elements in the network (optim::ArrayPart), for rules with noise.
   uint64_t array = 0, begin = 0;
-  bool adapts = true;  // whether norms change its rate, for rules that use them
+  bool adapts = true;  // whether norms change the tensor's learning rate, for rules that use norms
 };
 
 // The scalars of a step, in device memory, written before each step.
@@ -48,7 +47,7 @@ struct StepScalars {
 // The loss scale, and whether a step counts; in device memory. Initialize `scale` and `inverse` together, and the rest
 // with 0.
 struct LossScale {
-  float scale = 1, inverse = 1;  // the factor by which gradients are larger within the passes
+  float scale = 1, inverse = 1;  // scale: factor of gradients within the passes; inverse: 1 / scale
   uint32_t good_steps = 0;       // number of good steps since the scale last changed
   // Not 0: a value in a sum of gradients is not finite, so the step is skipped. A float, so that a group can sum it
   // over its ranks.
@@ -56,8 +55,8 @@ struct LossScale {
   uint64_t skipped = 0;  // number of skipped steps since the start
 };
 
-// Updates w by the rule (optim/formulas.h), bit for bit as optim::update does. Nothing is written if *nonfinite is not
-// 0.
+// The rules of update(), which changes the weights by the formulas of the rule (optim/formulas.h), bit for bit as
+// optim::update does. It writes nothing if *nonfinite is not 0.
 enum class Rule {
   kSgd,
   kNag,
@@ -78,7 +77,7 @@ enum class Rule {
 };
 struct Update {
   Rule rule = Rule::kSgd;
-  Table<UpdateTensor> table = {};  // the chunks count `count` elements; bytes = update_bytes
+  Table<UpdateTensor> table = {};  // the chunks divide `count` elements of each tensor; bytes: update_bytes
   // The rule's clip and parameters. The other scalars vary with the tensor and the step.
   optim::Scalars scalars = {};
   double momentum = 0;

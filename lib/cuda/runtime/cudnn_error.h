@@ -9,7 +9,8 @@
 
 namespace dtrain::cuda {
 
-// For example "CUDNN_STATUS_BAD_PARAM: the reason that cuDNN gives". The reason is the last one in the calling thread.
+// The text of a status, for example "CUDNN_STATUS_BAD_PARAM: the reason that cuDNN gives". The reason is the last one
+// in the calling thread.
 std::string cudnn_reason(cudnnStatus_t status);
 
 [[noreturn]] void throw_cudnn_error(const char* file, int line, const char* call, cudnnStatus_t status);

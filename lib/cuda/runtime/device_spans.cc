@@ -44,7 +44,7 @@ void DeviceSpans::end(size_t index, cudaStream_t stream) noexcept {
 void DeviceSpans::collect(cudaStream_t stream) {
   const MutexLock lock(mutex_);
   if (used_ == 0) return;
-  size_t left = 0;  // the next batch may still be in flight
+  size_t left = 0;  // number of spans that have not ended, such as the copy of the next batch
   for (size_t i = 0; i < used_; i++) {
     if (open_[i].is_lost || is_over(open_[i])) continue;
     std::swap(open_[left++], open_[i]);

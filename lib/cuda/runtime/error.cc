@@ -29,7 +29,7 @@ constexpr std::string_view kBroke =
     "'dmesg | grep Xid' shows whether the hardware failed; otherwise run again with CUDA_LAUNCH_BLOCKING=1 and report "
     "it";
 
-// What can happen to a device in use. All other errors are bugs of the caller.
+// The errors that can occur on a device in use, with advice for each. All other errors of CUDA are bugs of the caller.
 constexpr std::array kCauses = {
     Cause{cudaErrorMemoryAllocation, "out of memory",
           "use a smaller --batch-size, or end other programs on this GPU (nvidia-smi lists them)"},

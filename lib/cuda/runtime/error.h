@@ -14,15 +14,15 @@ namespace dtrain::cuda {
 // cudaError_t, passed as an int so that this header does not need CUDA.
 [[noreturn]] void throw_cuda_error(const char* file, int line, const char* call, int status);
 
-// The same for an allocation of `bytes` in `where` ("device memory", "pinned host memory"). The message says how many
-// bytes were wanted, and how many are free on the device.
+// Throws the error of a failed allocation of `bytes` bytes in `where` ("device memory", "pinned host memory"). The
+// message says how many bytes were wanted, and how many are free on the device.
 [[noreturn]] void throw_no_memory(size_t bytes, const char* where, int status);
 
 // Throws an error of the current device: its work has not ended within `limit`. From then on device_hangs() returns
 // true, and destructors neither wait for devices nor release what their work may use, because both would block forever.
 [[noreturn]] void throw_hanging(std::chrono::milliseconds limit);
 bool device_hangs() noexcept;
-// For tests, after the work has ended: destructors release everything again.
+// For tests, after the work has ended: device_hangs() returns false again, so destructors release everything as usual.
 void forget_hanging() noexcept;
 
 // "13.1" for 13010, as CUDA counts its versions; empty for 0, which means unknown.

@@ -17,7 +17,7 @@ namespace dtrain::cuda {
 // Only one thread at a time may use it.
 class StoreStream {
  public:
-  // `device` must be the current device. Waits that last are listed in `waits`, which may be null.
+  // `device` must be the current device. Long waits are listed in `waits`, which may be null.
   explicit StoreStream(int device, Waits* waits = nullptr) : device_(device), waits_(waits), stream_(make_stream()) {}
 
   [[nodiscard]] int device() const { return device_; }
@@ -52,8 +52,8 @@ class StoreStream {
   void set_watch(Watch watch) { watch_ = std::move(watch); }
   // Whether the stream's work may wait for other devices.
   [[nodiscard]] bool is_watched() const { return watch_ != nullptr; }
-  // Both return when the event has occurred, and sleep meanwhile. A wait is an error of the device (it throws) after
-  // Limits::failed_after, because nothing that a device computes takes that long. await() does not call `watch`.
+  // wait() and await() sleep until the event has occurred. After Limits::failed_after they throw an error of the
+  // device, because nothing that a device computes takes that long. await() does not call `watch`.
   Result<> wait(cudaEvent_t event) const { return wait_for(event, watch_); }
   void await(cudaEvent_t event) const { (void)wait_for(event, nullptr); }
   struct Limits {
