@@ -43,7 +43,7 @@ std::vector<job::FlagRow<PredictOptions>> predict_output_rows() {
        .default_text = "synset.txt next to the model or its training data"},
       {.name = "out",
        .value = "FILE",
-       .help = "write to this file",
+       .help = "write the output to this file",
        .bind = DT_FIELD(PredictOptions, out),
        .default_text = "standard output"},
   };

@@ -94,8 +94,9 @@ void warn_of_single_images(const data::ImageDirectory& found, const Im2recOption
     if (counts[static_cast<float>(label)] == 1) single.push_back(directory);
   }
   if (single.empty()) return;
-  log.warn("{}: only one image each, which is used for training; there is no validation image of {}",
-           fmt::join(single, ", "), single.size() == 1 ? "this class" : "these classes");
+  log.warn("{}: {} only one image, which is used for training, so no image of {} is used for validation",
+           fmt::join(single, ", "), single.size() == 1 ? "this class has" : "each of these classes has",
+           single.size() == 1 ? "this class" : "these classes");
 }
 
 // The directories in `root` from which no image was listed.

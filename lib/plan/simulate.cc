@@ -32,7 +32,7 @@ Result<Counted<First>> parse_pair(std::string_view word, char between, bool may_
   Counted<First> pair{0, 1};
   const size_t at = word.find(between);
   if (at == word.npos && !may_be_alone)
-    return fail(Code::kUsage, "'{}' has no '{}' between two numbers", word, between);
+    return fail(Code::kUsage, "'{}' must be two numbers with '{}' between them", word, between);
   DT_TRY_VOID(job::parse_value(word.substr(0, at), pair.first), "reading '{}'", word);
   if (at != word.npos) DT_TRY_VOID(job::parse_value(word.substr(at + 1), pair.second), "reading '{}'", word);
   if (pair.first < 0 || pair.second < 1 || pair.second > kWorkersMax)

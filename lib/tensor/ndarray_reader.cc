@@ -158,7 +158,8 @@ class Reader {
   template <class T>
   Result<Shape> extents(int32_t dimensions, int64_t least) {
     if (dimensions < -1 || dimensions > kDimensionsMax)
-      return fail(Code::kData, "the array has {} dimensions", dimensions);
+      return fail(Code::kData, "the array has {} dimensions; the number must be from -1 to {}", dimensions,
+                  kDimensionsMax);
     Shape shape;
     for (int32_t i = 0; i < dimensions; i++) {
       DT_TRY(const T extent, number<T>());

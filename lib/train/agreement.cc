@@ -51,8 +51,8 @@ Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart
   job::RunStart& start = all.front();
   if (start.workers.empty()) start.workers.resize(workers);
   if (start.workers.size() != workers) {
-    return fail(Code::kInternal, "worker 0 sent the start of {} workers, but the job has {}", start.workers.size(),
-                workers);
+    return fail(Code::kInternal, "worker 0 sent the states of {} workers, but the job has {} workers",
+                start.workers.size(), workers);
   }
   job::WorkerState& mine = start.workers[coordinator.rank()];
   if (mine.metric_sums.empty()) mine.metric_sums.assign(own.metric_sums, 0.0);

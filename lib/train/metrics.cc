@@ -128,7 +128,8 @@ std::vector<MetricValue> Metrics::shown(const std::vector<double>& sums) const {
 
 Result<> Metrics::set_sums(std::span<const double> sums) {
   if (sums.size() != epoch_.size()) {
-    return fail(Code::kData, "there are {} sums of metrics, but this run has {}", sums.size(), epoch_.size());
+    return fail(Code::kData, "{} sums of metrics were read or received, but this run has {}", sums.size(),
+                epoch_.size());
   }
   epoch_.assign(sums.begin(), sums.end());
   return {};

@@ -179,7 +179,7 @@ TEST_CASE("CIFAR's batches for Python have the images of the binary files", "[da
   test::write_text(dir.path("hundred/test"), test::cifar_batch(9, {"coarse_labels", "fine_labels"}, true));
   CHECK(found(test::directory_of(dir.path("hundred"))) == "cifar100 100 3,28,28");
   const Error wrong = open_cifar(Cifar::k10, {dir.path("hundred/train")}).error();
-  CHECK_THAT(wrong.message, Catch::Contains("hundred/train: the file has no 'labels'"));
+  CHECK_THAT(wrong.message, Catch::Contains("hundred/train: the file has no entry 'labels'"));
 }
 
 TEST_CASE("a pickle that is cut, changed or no batch is refused", "[data]") {

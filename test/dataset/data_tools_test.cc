@@ -167,7 +167,7 @@ TEST_CASE("im2rec divides each class between training and validation, and ends w
   CHECK(count_records(dir.path("set_train.rec")) == 17);
   CHECK(count_records(dir.path("set_val.rec")) == 4);
   const std::string lines = must(read_file(dir.path("log")));
-  CHECK_THAT(lines, Catch::Contains("warning: emu: only one image each, which is used for training"));
+  CHECK_THAT(lines, Catch::Contains("warning: emu: this class has only one image, which is used for training"));
   CHECK_THAT(lines, Catch::EndsWith(fmt::format("images: 17 in '{0}_train.rec', 4 in '{0}_val.rec'; train with "
                                                 "--data-train {0}_train.rec --data-val {0}_val.rec\n",
                                                 dir.path("set"))));

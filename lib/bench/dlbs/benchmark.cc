@@ -187,7 +187,8 @@ Result<> check_size(const DlbsBenchmark& benchmark) {
   const auto batches = static_cast<double>(benchmark.warmup_batches + benchmark.batches);
   const double samples = batches * static_cast<double>(benchmark.worker_batch) * static_cast<double>(benchmark.nodes);
   if (samples <= job::kExamplesMax) return {};
-  return fail(Code::kUsage, "exp.num_batches: {} batches of {} nodes have {:.0f} samples, more than {:.0f}", batches,
+  return fail(Code::kUsage,
+              "exp.num_batches: {} batches of {} nodes have {:.0f} samples, more than the limit of {:.0f}", batches,
               benchmark.nodes, samples, job::kExamplesMax);
 }
 

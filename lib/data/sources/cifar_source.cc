@@ -66,9 +66,10 @@ Result<ImageFile> open_binary(RecordFile file, const LabelBytes& limits) {
 // Reads the list of labels with this key into label `place` of each image.
 Result<> take_labels(const Pickle& pickle, const char* key, size_t place, std::vector<LabelValues>& labels) {
   const Pickle::Value* list = pickle.find(pickle.root(), key);
-  if (list == nullptr) return fail(Code::kData, "the file has no '{}'", key);
+  if (list == nullptr) return fail(Code::kData, "the file has no entry '{}'", key);
   if (list->items.size() != labels.size()) {
-    return fail(Code::kData, "the file has {} '{}' for {} images", list->items.size(), key, labels.size());
+    return fail(Code::kData, "the entry '{}' has {} labels, but the file has {} images", key, list->items.size(),
+                labels.size());
   }
   for (size_t i = 0; i < labels.size(); i++) {
     const Pickle::Value& label = pickle[list->items[i]];
@@ -84,7 +85,7 @@ Result<> take_labels(const Pickle& pickle, const char* key, size_t place, std::v
 Result<ImageFile> open_batch(RecordFile file, const std::string& text, Cifar kind) {
   DT_TRY(const Pickle pickle, Pickle::parse(text));
   const Pickle::Value* data = pickle.find(pickle.root(), "data");
-  if (data == nullptr) return fail(Code::kData, "the file is not a CIFAR batch: it has no 'data'");
+  if (data == nullptr) return fail(Code::kData, "the file is not a CIFAR batch: it has no entry 'data'");
   DT_TRY(const PickledBytes pixels, byte_array(pickle, *data));
   if (pixels.columns != static_cast<int64_t>(3 * kPlane)) {
     return fail(Code::kData, "the images have {} bytes instead of {}", pixels.columns, 3 * kPlane);

@@ -36,8 +36,8 @@ class BasicBlocks {
 Result<Graph> resnet_28_small(const ModelOptions& options, int64_t depth) {
   if (depth == 0) depth = 56;
   if (depth < 8 || (depth - 2) % 6 != 0) {
-    return fail(Code::kUsage, "network '{}' cannot have {} layers: the depth must be 6n+2 (20, 56)", options.network,
-                depth);
+    return fail(Code::kUsage, "network '{}' cannot have {} layers: the depth must be 6n+2, such as 20 or 56",
+                options.network, depth);
   }
   Builder b({.convolution = "pad stride"});
   BasicBlocks units(b, options);

@@ -68,14 +68,14 @@ Result<> DistStore::bind(const ParameterView& view) {
   for (const Slice& slice : options_.placement) {
     const size_t parameters = view.parameters.size();
     if (slice.key >= parameters + view.statistics.size()) {
-      return fail(Code::kUsage, "the placement has key {}, the network has {}", slice.key,
+      return fail(Code::kUsage, "the placement has key {}, but the network has only {} keys", slice.key,
                   parameters + view.statistics.size());
     }
     const ParameterSpan& array =
         slice.key < parameters ? view.parameters[slice.key] : view.statistics[slice.key - parameters];
     if (slice.begin + slice.count > array.weight.size()) {
-      return fail(Code::kUsage, "the placement has {} elements of '{}', the network has {}", slice.begin + slice.count,
-                  array.name, array.weight.size());
+      return fail(Code::kUsage, "the placement has {} elements of '{}', but this array has {}",
+                  slice.begin + slice.count, array.name, array.weight.size());
     }
     WorkerSlice own;
     own.value = array.weight.subspan(slice.begin, slice.count);

@@ -102,7 +102,7 @@ Result<int> report_end(const Process& process, const job::JobSpec& spec, const R
   if (!outcome) summary.error = outcome.error().text();
   const Result<> written = write_file_atomic(summary_path(process.run_dir.path()), to_json(summary));
   if (!outcome) {
-    if (!written) process.log.warn("the summary could not be written either: {}", written.error().line());
+    if (!written) process.log.warn("the run failed, and its summary could not be written: {}", written.error().line());
     return tl::unexpected(outcome.error());
   }
   DT_TRY_VOID(written, "writing the summary");
