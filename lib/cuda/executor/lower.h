@@ -70,7 +70,8 @@ class Lowering {
  public:
   explicit Lowering(const LowerRequest& request);
 
-  // Emits a node's backward steps. The gradients with respect to its output have already been contributed.
+  // A function that emits a node's backward steps. When it is called, all terms of the gradient with respect to the
+  // node's output have been contributed.
   using EmitBackward = std::function<void()>;
 
   [[nodiscard]] bool training() const { return options_.purpose == exec::Options::Purpose::kTraining; }
@@ -85,8 +86,8 @@ class Lowering {
 
   [[nodiscard]] const graph::Node& node(graph::NodeId id) const { return graph_.node(id); }
   [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).data_inputs[i]; }
-  // The map that node `id` reads as its input i: input() gives it in its storage order, plain_input() in the order of
-  // the node's own shape. packed() makes a map dense.
+  // The map that node `id` reads as its input number i. input() returns the map in the order in which it is stored,
+  // plain_input() in the order of the node's own shape. packed() returns a dense map with the values of `map`.
   [[nodiscard]] const Map& input(graph::NodeId id, size_t i = 0) const { return outputs_[input_node(id, i)]; }
   Map plain_input(graph::NodeId id, size_t i = 0);
   // The first input as a fully connected layer reads it: in its storage order if the weight is stored to match that

@@ -6,9 +6,9 @@ namespace dtrain::cuda {
 
 namespace {
 
-// A thread produces one pixel: it reads 3 bytes and writes 8 or 16 bytes at once. Neighboring threads read neighboring
-// bytes, so the single bytes that a warp reads come from the same cache lines. Pixel indices have 32 bits because
-// 64-bit divisions take longer than the loads.
+// The arguments of the kernel for images. A thread of this kernel produces one pixel: it reads 3 bytes and writes 8 or
+// 16 bytes at once. Neighboring threads read neighboring bytes, so the single bytes that a warp reads come from the
+// same cache lines. Pixel indices have 32 bits because 64-bit divisions take longer than the loads.
 struct ImageArguments {
   unsigned pixels, h, w;
   int channels;

@@ -6,8 +6,9 @@ namespace dtrain::cuda {
 
 namespace {
 
-// Transposes matrices [rows, columns] to [columns, rows] by tiles in shared memory, so that both sides are accessed
-// along their own rows. The tile has an additional column so that the elements of a column are in different banks.
+// The size of a tile, and the number of its rows that a block moves at a time. Matrices [rows, columns] are transposed
+// to [columns, rows] by tiles in shared memory, so that both sides are accessed along their own rows. The tile has an
+// additional column so that the elements of a column are in different banks.
 constexpr int kTile = 32, kTileRows = 8;
 
 template <class From, class To>
@@ -15,8 +16,8 @@ struct TransposeArguments {
   const From* from;
   To* to;
   int64_t count, rows, columns;
-  int64_t from_pitch, to_pitch;    // distance between rows
-  int64_t from_stride, to_stride;  // distance between matrices
+  int64_t from_pitch, to_pitch;    // distances between rows, in elements
+  int64_t from_stride, to_stride;  // distances between matrices, in elements
 };
 
 template <class From, class To>
@@ -41,9 +42,9 @@ __global__ void __launch_bounds__(kTile* kTileRows) transpose_kernel(const Trans
   }
 }
 
-// This kernel processes elements in the order in which they are written. The reads of a warp are spread over taps (or
-// over the taps of several filters) but stay within a few filters, which the L1 cache holds until the block has used
-// all of them.
+// The part of a tensor that a block converts. The kernels process elements in the order in which they are written. The
+// reads of a warp are spread over taps (or over the taps of several filters) but stay within a few filters, which the
+// L1 cache holds until the block has used all of them.
 struct Part {
   WeightTensor tensor;
   unsigned begin, end;

@@ -6,8 +6,8 @@ namespace dtrain::cuda {
 
 namespace {
 
-// In these kernels, a thread computes one element. It reads the surrounding channels from the cache, because its
-// neighbors read them too.
+// The channels around a channel, from `begin` to `end` - 1. In these kernels, a thread computes one element. It reads
+// the surrounding channels from the cache, because neighboring threads read them too.
 struct Around {
   int64_t begin, end;
 };

@@ -31,7 +31,7 @@ class DeviceSpans {
   // `timeline` may be null: nothing is recorded then.
   DeviceSpans(telemetry::Timeline* timeline, int device);
 
-  // A name for spans that lives as long as the timeline.
+  // Returns a copy of the name for use in spans, which lives as long as the timeline.
   [[nodiscard]] const char* keep(const std::string& name) { return timeline_ == nullptr ? "" : timeline_->keep(name); }
 
   // To be called before a step: decides, from the state of the timeline, whether spans are recorded from now on. Costs
@@ -43,7 +43,7 @@ class DeviceSpans {
   // `stream`. Does nothing if nothing was recorded.
   void collect(cudaStream_t stream) DT_EXCLUDES(mutex_);
 
-  // While it exists, nothing is recorded.
+  // While a Pause exists, nothing is recorded.
   class Pause {
    public:
     explicit Pause(DeviceSpans& spans) : spans_(spans), was_on_(spans.on_.exchange(false)) {}

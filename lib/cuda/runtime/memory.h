@@ -1,8 +1,8 @@
 // Device memory, and host memory that the device copies from and to directly.
 //
-// An executor allocates each of the two once, for the plan of all its tensors, and frees it when it is destroyed.
-// Nothing is allocated in a step, so no pool is needed. Freeing waits for the whole device, but happens only when
-// nothing runs.
+// An executor allocates each of the two kinds of memory once, for the plan of all its tensors, and frees it when it is
+// destroyed. Nothing is allocated in a step, so no pool is needed. Freeing waits for the whole device, but happens only
+// when nothing runs.
 #pragma once
 
 #include <cstddef>

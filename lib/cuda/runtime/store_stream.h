@@ -23,7 +23,7 @@ class StoreStream {
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] cudaStream_t get() const { return stream_.get(); }
 
-  // Whether to queue work. If not, a graph that is about to run already contains it.
+  // Whether to queue work. If not, a graph that is about to run already contains the work.
   [[nodiscard]] bool takes_work() const { return !replays_; }
   // While an object of this class exists, a graph with the store's work is about to run.
   class Replay {
