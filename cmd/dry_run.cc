@@ -16,6 +16,7 @@
 #include "job/spec/job_spec.h"
 #include "role/process/membership.h"
 #include "role/setup/data.h"
+#include "role/setup/device_loader.h"
 #include "role/setup/devices.h"
 #include "role/setup/network.h"
 #include "role/setup/shares.h"
@@ -27,10 +28,40 @@ namespace dtrain::cmd {
 
 namespace {
 
+uint64_t elements_of(const std::vector<graph::ParameterInfo>& arrays) {
+  uint64_t elements = 0;
+  for (const graph::ParameterInfo& array : arrays) elements += static_cast<uint64_t>(element_count(array.shape));
+  return elements;
+}
+
+// The memory of the first GPU of a worker, computed on a host that cannot use GPUs.
+Result<std::string> memory_of_gpu(const job::Flags& flags) {
+  DT_TRY(const std::shared_ptr<exec::DeviceModule> module, role::load_device_module());
+  DT_TRY(const role::Network network, role::build_network(flags.job));
+  DT_TRY(const std::vector<int64_t> batches, role::device_batches(flags));
+  exec::Options options = role::executor_options(flags, exec::Options::Purpose::kTraining);
+  options.batch_size = batches.front();
+  DT_TRY(const exec::DeviceModule::PlannedBytes plan, module->planned_bytes(network.graph, options));
+  DT_TRY(const std::vector<std::string> slots, optim::state_slots(role::optimizer_spec(flags.job)));
+  const double state = 4.0 * static_cast<double>(elements_of(network.shapes.parameters) * slots.size());
+  const auto batch = static_cast<double>(plan.batch);
+  const bool updates = options.parameters_on_device;
+  return fmt::format(
+      "memory of a GPU with {} images: weights, gradients and statistics {}{}, activations and images {} ({} for each "
+      "image); to these comes the workspace of convolutions, at most 256 MiB\n",
+      options.batch_size, bytes_text(static_cast<double>(plan.parameters)),
+      updates && state > 0 ? ", optimizer " + bytes_text(state) : "", bytes_text(batch),
+      bytes_text(batch / static_cast<double>(options.batch_size)));
+}
+
 // The memory that the processes need, and a warning if less is free.
 Result<std::string> memory_text(const job::Flags& flags) {
   const Result<role::Devices> opened = role::Devices::open(flags, Log::silent());
-  if (!opened) return fmt::format("memory of a worker: cannot be computed on this host: {}\n", opened.error().message);
+  if (!opened) {
+    const Result<std::string> planned = memory_of_gpu(flags);
+    if (planned) return fmt::format("this host cannot use --gpus: {}\n{}", opened.error().message, *planned);
+    return fmt::format("memory of a worker: cannot be computed on this host: {}\n", opened.error().message);
+  }
   DT_TRY(const role::Network network, role::build_network(flags.job));
   const role::MemoryQuestion question{
       .flags = flags, .network = network, .validates = !flags.job.augment.benchmark, .host = role::started_here(flags)};
@@ -49,12 +80,6 @@ Result<std::string> memory_text(const job::Flags& flags) {
                     servers == 1 ? "1 server" : fmt::format("each of {} servers", servers), bytes_text(plan.server));
   }
   return warning.empty() ? text : fmt::format("{}warning: {}\n", text, warning);
-}
-
-uint64_t elements_of(const std::vector<graph::ParameterInfo>& arrays) {
-  uint64_t elements = 0;
-  for (const graph::ParameterInfo& array : arrays) elements += static_cast<uint64_t>(element_count(array.shape));
-  return elements;
 }
 
 Result<std::string> network_text(const job::JobFlags& job) {

@@ -7,6 +7,7 @@
 #include "cuda/executor/backend.h"
 #include "cuda/executor/dnn_runner.h"
 #include "cuda/executor/host_executor.h"
+#include "cuda/executor/planned_bytes.h"
 #include "cuda/nccl_collective.h"
 #include "cuda/nccl_group.h"
 #include "cuda/optimizer.h"
@@ -58,6 +59,10 @@ class CudaModule final : public exec::DeviceModule {
     if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
     if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) runtime = 0;
     return {cuda_version_text(driver), cuda_version_text(runtime), nccl_version()};
+  }
+
+  Result<PlannedBytes> planned_bytes(const graph::Graph& graph, const exec::Options& options) override {
+    return cuda::planned_bytes(graph, options);
   }
 
   Result<std::unique_ptr<exec::Backend>> make_backend(int device, const std::string& plan_cache,

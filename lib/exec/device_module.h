@@ -36,6 +36,13 @@ class DeviceModule {
     std::string collectives = {};           // the version of the library that sums over several devices
   };
   virtual Versions versions() = 0;
+  // The device memory that an executor with these options takes: for learned tensors, gradients and statistics, and what
+  // grows with the batch. Needs no device, and therefore leaves out the workspace of convolutions. Errors are those of
+  // the network and the options.
+  struct PlannedBytes {
+    size_t parameters = 0, batch = 0;
+  };
+  virtual Result<PlannedBytes> planned_bytes(const graph::Graph& graph, const Options& options) = 0;
   // Creates a backend for one device. plan_cache: a file in which measurements on the device are kept from run to run;
   // empty: none. Executors keep alive the parts of their backend that they need.
   virtual Result<std::unique_ptr<Backend>> make_backend(int device, const std::string& plan_cache, const Log& log) = 0;

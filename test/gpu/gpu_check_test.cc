@@ -124,6 +124,45 @@ TEST_CASE("gpu-check sets aside an invalid or foreign report and begins a new on
   }
 }
 
+TEST_CASE("gpu-check runs a failed part once more with launches that block", "[gpu]") {
+  const Check check;
+  REQUIRE(check.run({"ops", "--only", kRelu}).code == 0);
+  check.change("ops", kRelu, {{"status", "failed"}, {"text", "an illegal address"}});
+  REQUIRE(check.run({"blocking", "ops", "--only", kRelu}).code == 0);
+  CHECK(check.part("ops", kRelu)["status"] == "failed");
+  CHECK(check.part("ops", kRelu)["blocking"]["status"] == "passed");
+  CHECK_FALSE(check.part("ops", "float32: relu of odd sizes").contains("blocking"));
+  CHECK_THAT(check.run({"table"}).output,
+             Catch::Contains("an illegal address") && Catch::Contains("with CUDA_LAUNCH_BLOCKING=1: passed"));
+}
+
+TEST_CASE("gpu-check merges the reports of several machines", "[gpu]") {
+  const Check here, there;
+  const std::string other = "float32: relu of odd sizes";
+  for (const Check* check : {&here, &there}) REQUIRE(check->run({"ops", "--only", kRelu}).code == 0);
+  here.change("ops", kRelu, {{"status", "killed"}});
+  there.change("ops", other, {{"date", "2100-01-01T00:00:00Z"}, {"text", "newer"}});
+  const auto merge = [&] {
+    return test::run({DTRAIN_GPU_CHECK, "merge", there.dir.path("a"), "--results", here.dir.path("a")},
+                     {.deadline_s = 20, .directory = {}, .environment = {}});
+  };
+  const Ended end = merge();
+  INFO(end.output);
+  REQUIRE(end.code == 0);
+  CHECK(here.part("ops", kRelu)["status"] == "passed");
+  CHECK(here.part("ops", other)["text"] == "newer");
+  CHECK_THAT(must(read_file(here.path(kName + ".txt"))), Catch::Contains("ops: 2 of 2 passed"));
+  json foreign = there.report();
+  foreign["device"]["driver"] = "2.0";
+  must(write_file_atomic(there.path(), foreign.dump()));
+  REQUIRE(merge().code == 0);
+  CHECK(here.report()["device"]["driver"] == "1.2");
+  CHECK(json::parse(must(read_file(here.path(kName + ".2.json"))))["device"]["driver"] == "2.0");
+  CHECK(test::run({DTRAIN_GPU_CHECK, "merge", here.dir.path(), "--results", here.dir.path("a")},
+                  {.deadline_s = 20, .directory = {}, .environment = {}})
+            .code == 7);
+}
+
 TEST_CASE("gpu-check keeps to its limits", "[gpu]") {
   const Check check;
   SECTION("a part that does not end is recorded, and the process ends") {

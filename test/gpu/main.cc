@@ -18,6 +18,8 @@ namespace {
 
 constexpr const char* kUsage = R"(usage: gpu_check COMMAND --results DIR [--results DIR...] [OPTIONS]
   quick | train | nets | ops | copies   runs a stage: the parts that the report does not hold yet
+  blocking STAGE                runs the parts that failed once more, for a process with CUDA_LAUNCH_BLOCKING=1
+  merge DIR                     merges the reports in DIR into those in the first --results; needs no GPU
   plan                          prints the stages and how many parts each has; needs no GPU and no report
   small                         runs a few operators, for compute-sanitizer; no report
   record STAGE                  takes parts from stdin, a JSON object a line: name, status, text, numbers
@@ -164,6 +166,13 @@ class AbsentMachine final : public Machine {
   Facts facts_;
 };
 
+// `a.stage` is the directory.
+Result<int> merge(const Arguments& a) {
+  DT_TRY(const std::vector<std::string> names, merge_reports(a.stage, a.results[0]));
+  for (const std::string& name : names) std::cout << a.results[0] << "/" << name << ".txt\n";
+  return 0;
+}
+
 int print_plan(const Settings& settings) {
   AbsentMachine machine;
   for (const char* stage : {"quick", "train", "copies", "nets", "ops"}) {
@@ -176,6 +185,7 @@ int print_plan(const Settings& settings) {
 
 Result<int> run(const Arguments& a) {
   if (a.command == "plan") return print_plan(a.settings);
+  if (a.command == "merge") return merge(a);
   DT_TRY(const std::unique_ptr<Machine> machine, open_machine(a.plans, Log::to_stderr("gpu-check")));
   if (a.command == "small") return run_small(*machine);
   DT_TRY(Report report, Report::open(a.results, {.device = machine->facts(), .driver = a.driver, .commit = a.commit}));
@@ -190,6 +200,11 @@ Result<int> run(const Arguments& a) {
   }
   if (a.command == "table") {
     std::cout << report.table();
+    return 0;
+  }
+  if (a.command == "blocking") {
+    const PartLimits limits{.stage_s = a.settings.seconds, .part_s = a.settings.part_seconds};
+    DT_TRY_VOID(run_failed_parts(report, a.stage, parts_of(a.stage, *machine, a.settings), limits, kLostCode));
     return 0;
   }
   return run_stage(a, *machine, report);

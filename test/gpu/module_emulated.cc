@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cuda/executor/plain_runner.h"
+#include "cuda/executor/planned_bytes.h"
 #include "cuda/optimizer.h"
 #include "exec/device_module.h"
 
@@ -15,6 +16,9 @@ class EmulatedModule final : public exec::DeviceModule {
   Result<std::string> describe(int) override { return std::string("emulated device"); }
   Result<std::string> pci_bus_id(int) override { return std::string("0000:3B:00.0"); }
   Versions versions() override { return {}; }
+  Result<PlannedBytes> planned_bytes(const graph::Graph& graph, const exec::Options& options) override {
+    return cuda::planned_bytes(graph, options);
+  }
   Result<std::unique_ptr<exec::Backend>> make_backend(int, const std::string&, const Log&) override {
     return cuda::test::emulated_backend();
   }

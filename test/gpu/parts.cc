@@ -180,4 +180,19 @@ Result<StageEnd> run_parts(Report& report, Machine& machine, const std::string& 
   return Runner(report, machine, stage, parts, limits, hung).run();
 }
 
+Result<> run_failed_parts(Report& report, const std::string& stage, const std::vector<Part>& parts,
+                          const PartLimits& limits, int hung) {
+  const Clock::time_point start = Clock::now();
+  Watchdog watchdog(report, stage, limits.part_s, hung);
+  for (const Part& part : parts) {
+    if (report.status(stage, part.name) != "failed" || seconds_since(start) > limits.stage_s) continue;
+    watchdog.begin(part.name);
+    const Outcome outcome = outcome_of(part);
+    watchdog.end(part.name);
+    DT_TRY_VOID(report.add(stage, part.name,
+                           {{"blocking", {{"status", status_name(outcome.status)}, {"text", outcome.text}}}}));
+  }
+  return {};
+}
+
 }  // namespace dtrain::gpu

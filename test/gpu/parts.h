@@ -42,4 +42,9 @@ enum class StageEnd {
 Result<StageEnd> run_parts(Report& report, Machine& machine, const std::string& stage, const std::vector<Part>& parts,
                            const PartLimits& limits, int hung);
 
+// Runs the parts that failed once more and adds their outcomes to them (Report::add). For a process with
+// CUDA_LAUNCH_BLOCKING=1, in which an error is reported by the call that caused it.
+Result<> run_failed_parts(Report& report, const std::string& stage, const std::vector<Part>& parts,
+                          const PartLimits& limits, int hung);
+
 }  // namespace dtrain::gpu

@@ -24,6 +24,7 @@ std::vector<Part> quick_parts(Machine& machine, const Settings& settings) {
   parts.push_back({"a trace of steps", [&machine, one_epoch] { return trace_steps(machine, one_epoch); }});
   parts.push_back({"use of the GPU", [&machine] { return use_of_device(machine); }});
   parts.push_back(rate_part(machine, "resnet-50"));
+  parts.push_back(rate_part(machine, "resnet-v1.5-50"));
   parts.push_back(rate_part(machine, "resnet-v1-50"));
   parts.push_back({"calls of a step: resnet-50 float16 batch 256", [&machine] { return time_calls(machine, {}); }});
   // A very short version, to see only that it works.

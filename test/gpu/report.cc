@@ -221,6 +221,12 @@ Result<> Report::end(const std::string& stage, const std::string& part, const st
   return save();
 }
 
+Result<> Report::add(const std::string& stage, const std::string& part, const Json& members) {
+  const std::lock_guard lock(mutex_);
+  part_of(stage, part)->update(members);
+  return save();
+}
+
 Result<> Report::kill_running(const std::string& stage, const std::string& why) {
   const std::lock_guard lock(mutex_);
   const auto found = content_["stages"].find(stage);
@@ -268,6 +274,89 @@ Result<> Report::save() const {
     DT_TRY_VOID(replace_file(directory + "/" + name_ + ".txt", table));
   }
   return {};
+}
+
+namespace {
+
+bool is_better(const Json& a, const Json& b) {
+  const auto ended = [](const Json& part) { return part["status"] != "" && !is_broken_off(part); };
+  if (ended(a) != ended(b)) return ended(a);
+  return a.value("date", "") > b.value("date", "");
+}
+
+void merge_stage(const Json& from, Json& into) {
+  for (const Json& part : from["parts"]) {
+    const auto same = [&](const Json& known) { return known["name"] == part["name"]; };
+    const auto found = std::ranges::find_if(into["parts"], same);
+    if (found == into["parts"].end()) {
+      into["parts"].push_back(part);
+    } else if (is_better(part, *found)) {
+      *found = part;
+    }
+  }
+  Json not_done = Json::array();
+  for (const Json& name : into.value("not_done", Json::array())) {
+    const auto done = [&](const Json& part) { return part["name"] == name && part["status"] != ""; };
+    if (std::ranges::none_of(into["parts"], done)) not_done.push_back(name);
+  }
+  into["not_done"] = not_done;
+}
+
+Json merged(const Json& from, Json into) {
+  for (const auto& [name, stage] : from["stages"].items()) {
+    if (into["stages"].contains(name)) {
+      merge_stage(stage, into["stages"][name]);
+    } else {
+      into["stages"][name] = stage;
+    }
+  }
+  return into;
+}
+
+Result<Json> report_in(const std::string& path) {
+  DT_TRY(const std::string text, read_file(path));
+  Json content = Json::parse(text, nullptr, false);
+  if (!is_report(content)) return fail(Code::kData, "{}: not a report of gpu-check", path);
+  return content;
+}
+
+// Merges one report and returns the name under which it is now.
+Result<std::string> merge_report(const std::string& path, const std::string& into) {
+  DT_TRY(const Json content, report_in(path));
+  const std::string name = std::filesystem::path(path).stem();
+  std::string stem = into + "/" + name;
+  for (int i = 2; std::filesystem::exists(stem + ".json"); i++) {
+    DT_TRY(Json known, report_in(stem + ".json"));
+    // The order of the keys does not matter.
+    if (nlohmann::json(known["device"]) == nlohmann::json(content["device"]) && known["commit"] == content["commit"]) {
+      known = merged(content, std::move(known));
+      DT_TRY_VOID(replace_file(stem + ".json", known.dump(1) + "\n"));
+      DT_TRY_VOID(replace_file(stem + ".txt", gpu::table_of(known)));
+      return std::filesystem::path(stem).filename();
+    }
+    stem = fmt::format("{}/{}.{}", into, name, i);
+  }
+  DT_TRY_VOID(replace_file(stem + ".json", content.dump(1) + "\n"));
+  DT_TRY_VOID(replace_file(stem + ".txt", gpu::table_of(content)));
+  return std::filesystem::path(stem).filename();
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> merge_reports(const std::string& from, const std::string& into) {
+  std::vector<std::string> paths, names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(from, error)) {
+    const std::string file = entry.path().filename();
+    if (file.starts_with("gpu-") && file.ends_with(".json")) paths.push_back(entry.path());
+  }
+  if (paths.empty()) return fail(Code::kData, "{}: there are no reports (gpu-*.json) in this directory", from);
+  std::ranges::sort(paths);
+  DT_TRY_VOID(make_directories(into));
+  for (const std::string& path : paths) {
+    DT_TRY(names.emplace_back(), merge_report(path, into));
+  }
+  return names;
 }
 
 }  // namespace dtrain::gpu

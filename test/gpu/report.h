@@ -55,6 +55,8 @@ class Report {
   // `numbers` is an object whose members are added to the part.
   Result<> end(const std::string& stage, const std::string& part, const std::string& status, double seconds,
                const std::string& text, const Json& numbers = Json::object());
+  // Adds members to a part that has ended.
+  Result<> add(const std::string& stage, const std::string& part, const Json& members);
   // Records the running parts as killed. For the program that has ended their process.
   Result<> kill_running(const std::string& stage, const std::string& why);
   Result<> end_stage(const std::string& stage, double seconds, double limit_s,
@@ -76,6 +78,11 @@ class Report {
   std::string name_;
   Json content_;
 };
+
+// Merges the reports in a directory, for example from other machines, into those in `into`, and returns their names. A
+// part that only one of the two has is taken over; of two, the one that ended, or the newer one. Reports of different
+// drivers, libraries or devices are not merged: the new one is put beside the old one as NAME.DIGITS.json.
+Result<std::vector<std::string>> merge_reports(const std::string& from, const std::string& into);
 
 // A report's content in readable form.
 std::string table_of(const Json& report);

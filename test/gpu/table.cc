@@ -58,10 +58,18 @@ std::string group_of(const std::string& part) {
   return colon == std::string::npos ? part : part.substr(0, colon);
 }
 
+// The outcome of a failed part in a process with CUDA_LAUNCH_BLOCKING=1.
+std::string blocking_line(const Json& part) {
+  const auto again = part.find("blocking");
+  if (again == part.end() || !again->is_object()) return "";
+  return fmt::format("          with CUDA_LAUNCH_BLOCKING=1: {}  {}\n", text_of(*again, "status"),
+                     text_of(*again, "text"));
+}
+
 std::string line_of(const Json& part) {
   return fmt::format("  {:7} {:45} {:6.1f} s  {}\n", text_of(part, "status"), text_of(part, "name"),
                      number_of(part, "seconds"), part.value("text", "")) +
-         part.value("table", "");
+         blocking_line(part) + part.value("table", "");
 }
 
 // The groups, and each part that did not pass.

@@ -42,10 +42,10 @@ struct Race {
 // Mostly float16, which is the usual type for training on these devices, and the other types with one batch size. The
 // most informative ones come first.
 constexpr Race kRaces[] = {
-    {"resnet-50", "float16", 256},     {"inception-bn", "float16", 256}, {"resnet-v1-50", "float16", 256},
-    {"resnet-50", "float16", 128},     {"resnet-50", "float16", 192},    {"inception-bn", "float16", 128},
-    {"inception-bn", "float16", 192},  {"resnet-50", "bfloat16", 256},   {"resnet-50", "tf32", 256},
-    {"inception-bn", "bfloat16", 256}, {"inception-bn", "tf32", 256}};
+    {"resnet-50", "float16", 256},    {"inception-bn", "float16", 256},  {"resnet-v1.5-50", "float16", 256},
+    {"resnet-v1-50", "float16", 256}, {"resnet-50", "float16", 128},     {"resnet-50", "float16", 192},
+    {"inception-bn", "float16", 128}, {"inception-bn", "float16", 192},  {"resnet-50", "bfloat16", 256},
+    {"resnet-50", "tf32", 256},       {"inception-bn", "bfloat16", 256}, {"inception-bn", "tf32", 256}};
 
 Result<Outcome> race(Machine& machine, const Race& race) {
   const Shape image = {3, 224, 224};

@@ -15,19 +15,22 @@ void copy(std::span<float> host, void* device, cudaMemcpyKind kind, cudaStream_t
 }  // namespace
 
 DeviceParameters::DeviceParameters(const graph::Shapes& shapes, exec::Options::Purpose purpose,
-                                   std::vector<WeightForm> forms)
-    : host_(shapes, purpose, pinned_floats),
-      forms_(std::move(forms)),
-      weights_(host_.view().all_weights.size_bytes()),
-      gradients_(host_.view().all_gradients.size_bytes()),
-      statistics_(host_.view().all_statistics.size_bytes()),
-      used_(make_event()) {
+                                   std::vector<WeightForm> forms, Memory memory)
+    : host_(shapes, purpose, memory == Memory::kReal ? FloatAllocator(pinned_floats) : allocate_floats),
+      forms_(std::move(forms)) {
+  const auto make = [&](size_t bytes) {
+    return memory == Memory::kReal ? DeviceMemory(bytes) : DeviceMemory::imagined(bytes);
+  };
+  weights_ = make(host_.view().all_weights.size_bytes());
+  gradients_ = make(host_.view().all_gradients.size_bytes());
+  statistics_ = make(host_.view().all_statistics.size_bytes());
+  if (memory == Memory::kReal) used_ = make_event();
   size_t bytes = 0;
   for (const WeightForm& form : forms_) {
     stored_offset_.push_back(bytes);
     if (!form.is_canonical()) bytes += (form.stored_bytes() + kAlignment - 1) / kAlignment * kAlignment;
   }
-  stored_ = DeviceMemory(bytes);
+  stored_ = make(bytes);
 }
 
 size_t DeviceParameters::place_of(size_t parameter) const {

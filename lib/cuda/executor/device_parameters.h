@@ -24,8 +24,11 @@ WeightTensor weight_tensor(const WeightForm& form, float* canonical, void* store
 
 class DeviceParameters {
  public:
-  // forms: the form of each parameter (Layout::weights).
-  DeviceParameters(const graph::Shapes& shapes, exec::Options::Purpose purpose, std::vector<WeightForm> forms);
+  // forms: the form of each parameter (Layout::weights). With kImagined memory, the object is only for asking for sizes
+  // and addresses.
+  enum class Memory { kReal, kImagined };
+  DeviceParameters(const graph::Shapes& shapes, exec::Options::Purpose purpose, std::vector<WeightForm> forms,
+                   Memory memory = Memory::kReal);
 
   [[nodiscard]] const exec::ParameterStore& host() const { return host_; }
   [[nodiscard]] const WeightForm& form(size_t parameter) const { return forms_[parameter]; }
@@ -70,8 +73,11 @@ class DeviceParameters {
   void upload_statistics(cudaStream_t stream) const;
   void download_statistics(cudaStream_t stream) const;
 
-  // The size of the stored forms, which the device holds in addition to the canonical tensors.
+  // The size of the stored forms, which the device holds in addition to the canonical tensors, and the size of all.
   [[nodiscard]] size_t stored_bytes() const { return stored_.bytes(); }
+  [[nodiscard]] size_t bytes() const {
+    return weights_.bytes() + gradients_.bytes() + statistics_.bytes() + stored_.bytes();
+  }
 
  private:
   [[nodiscard]] size_t place_of(size_t parameter) const;

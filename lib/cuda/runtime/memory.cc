@@ -1,5 +1,7 @@
 #include "cuda/runtime/memory.h"
 
+#include <cstdint>
+
 namespace dtrain::cuda {
 
 DeviceMemory::DeviceMemory(size_t bytes) : bytes_(bytes) {
@@ -9,9 +11,18 @@ DeviceMemory::DeviceMemory(size_t bytes) : bytes_(bytes) {
     throw_no_memory(bytes, "device memory", status);
   }
   memory_ = Handle<void*, cudaFree>(raw);
+  begin_ = raw;
   DT_CUDA(cudaMemset(raw, 0, bytes));
   // Waits until the memory is cleared. That happens in the default stream, for which dtrain's streams do not wait.
   DT_CUDA(cudaDeviceSynchronize());
+}
+
+DeviceMemory DeviceMemory::imagined(size_t bytes) {
+  constexpr uintptr_t kAnywhere = uintptr_t{1} << 40;
+  DeviceMemory memory;
+  if (bytes > 0) memory.begin_ = reinterpret_cast<void*>(kAnywhere);
+  memory.bytes_ = bytes;
+  return memory;
 }
 
 PinnedMemory::PinnedMemory(size_t bytes) : bytes_(bytes) {

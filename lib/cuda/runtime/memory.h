@@ -18,13 +18,17 @@ class DeviceMemory {
  public:
   DeviceMemory() = default;
   explicit DeviceMemory(size_t bytes);
+  // Memory that does not exist, for plans that are made without a device: it has a size and addresses, but nothing may
+  // use them.
+  static DeviceMemory imagined(size_t bytes);
 
   // The address at an offset in bytes.
-  [[nodiscard]] void* at(size_t offset) const { return static_cast<std::byte*>(memory_.get()) + offset; }
+  [[nodiscard]] void* at(size_t offset) const { return static_cast<std::byte*>(begin_) + offset; }
   [[nodiscard]] size_t bytes() const { return bytes_; }
 
  private:
   Handle<void*, cudaFree> memory_;
+  void* begin_ = nullptr;
   size_t bytes_ = 0;
 };
 

@@ -15,4 +15,7 @@ namespace dtrain::role {
 // device is missing. A loaded module stays until the process ends, because CUDA's libraries run threads of their own.
 Result<std::shared_ptr<exec::DeviceModule>> load_devices(const std::string& path = kCudaModule.file);
 
+// Like load_devices, but the host need not have a driver or a device.
+Result<std::shared_ptr<exec::DeviceModule>> load_device_module(const std::string& path = kCudaModule.file);
+
 }  // namespace dtrain::role

@@ -21,8 +21,9 @@ ThreadPlan plan_threads(const job::Flags& flags) {
   ThreadPlan plan;
   plan.compute = static_cast<int>(threads);
   plan.device = std::max(1, plan.compute / static_cast<int>(device_count(flags)));
-  plan.decode =
-      static_cast<int>(flags.data.data_threads > 0 ? flags.data.data_threads : std::max<int64_t>(1, threads / 2));
+  // A GPU needs one thread, which waits for it most of the time. CPU devices compute with all threads.
+  const int64_t idle = flags.device.gpus.empty() ? threads / 2 : threads - flags.device.count();
+  plan.decode = static_cast<int>(flags.data.data_threads > 0 ? flags.data.data_threads : std::max<int64_t>(1, idle));
   plan.decode_max = flags.data.data_threads_auto ? std::max(plan.decode, plan.compute) : plan.decode;
   return plan;
 }

@@ -3,7 +3,7 @@
 
 Run by scripts/gpu-check peers. The networks equal those that dtrain trains under the same names, layer by layer (no
 torchvision): resnet-50 is the pre-activation form, resnet-v1-50 the post-activation form with the stride on the first
-1x1. The images are on the device before the first step, in channels_last. Types: autocast to float16 (with GradScaler)
+1x1, resnet-v1.5-50 the same with the stride on the 3x3, which is torchvision's resnet50. The images are on the device before the first step, in channels_last. Types: autocast to float16 (with GradScaler)
 or bfloat16, or float32 with TF32. Uses fused SGD with momentum and cudnn.benchmark. Each step is timed with CUDA
 events; the result is the median after the warm-up. Variants: eager, and torch.compile in the modes "reduce-overhead"
 (CUDA graphs; a minute per network) and "max-autotune" (several minutes).
@@ -17,6 +17,7 @@ Exit code 1: the time was over before all measurements were done.
 """
 import argparse
 import contextlib
+import functools
 import json
 import os
 import statistics
@@ -58,13 +59,14 @@ class PreActivationUnit(nn.Module):
 
 
 class PostActivationUnit(nn.Module):
-    """ResNet v1's bottleneck, with the stride on the first convolution."""
+    """ResNet v1's bottleneck, with the stride on the first convolution, or for v1.5 on the second one."""
 
-    def __init__(self, channels, filters, stride, project):
+    def __init__(self, channels, filters, stride, project, v15=False):
         super().__init__()
         inner = filters // 4
-        self.conv1, self.bn1 = conv(channels, inner, 1, stride), nn.BatchNorm2d(inner, eps=2e-5)
-        self.conv2, self.bn2 = conv(inner, inner, 3, 1, 1), nn.BatchNorm2d(inner, eps=2e-5)
+        first, second = (1, stride) if v15 else (stride, 1)
+        self.conv1, self.bn1 = conv(channels, inner, 1, first), nn.BatchNorm2d(inner, eps=2e-5)
+        self.conv2, self.bn2 = conv(inner, inner, 3, second, 1), nn.BatchNorm2d(inner, eps=2e-5)
         self.conv3, self.bn3 = conv(inner, filters, 1), nn.BatchNorm2d(filters, eps=2e-5)
         self.shortcut = None
         if project:
@@ -98,9 +100,14 @@ def resnet_50(classes):
     return nn.Sequential(*stem, *stages_of_50(PreActivationUnit), *tail, *head(2048, classes))
 
 
-def resnet_v1_50(classes):
+def resnet_v1_50(classes, v15=False):
     stem = [conv(3, 64, 7, 2, 3), nn.BatchNorm2d(64, eps=2e-5), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
-    return nn.Sequential(*stem, *stages_of_50(PostActivationUnit), *head(2048, classes))
+    unit = functools.partial(PostActivationUnit, v15=v15)
+    return nn.Sequential(*stem, *stages_of_50(unit), *head(2048, classes))
+
+
+def resnet_v15_50(classes):
+    return resnet_v1_50(classes, v15=True)
 
 
 def unit(channels, filters, kernel=1, stride=1, pad=0):
@@ -156,16 +163,18 @@ def inception_bn(classes):
 NETWORKS = {
     "resnet-50": (resnet_50, 25_549_486),
     "resnet-v1-50": (resnet_v1_50, 25_557_032),
+    "resnet-v1.5-50": (resnet_v15_50, 25_557_032),
     "inception-bn": (inception_bn, 11_295_240),
 }
 # The measurements of each --set, most informative first: network, mode, batch, torch.compile's mode or None.
 FAST, SLOW = "reduce-overhead", "max-autotune"
 SETS = {
-    "quick": [("resnet-50", "float16", 256, None), ("resnet-v1-50", "float16", 256, None)],
+    "quick": [("resnet-50", "float16", 256, None), ("resnet-v1.5-50", "float16", 256, None)],
     "peers": [
         ("resnet-50", "float16", 256, None), ("inception-bn", "float16", 256, None),
-        ("resnet-v1-50", "float16", 256, None),
-        ("resnet-50", "float16", 256, FAST), ("resnet-v1-50", "float16", 256, FAST),
+        ("resnet-v1.5-50", "float16", 256, None), ("resnet-v1-50", "float16", 256, None),
+        ("resnet-50", "float16", 256, FAST), ("resnet-v1.5-50", "float16", 256, FAST),
+        ("resnet-v1-50", "float16", 256, FAST),
         ("inception-bn", "float16", 256, FAST),
         ("resnet-50", "float16", 128, None), ("inception-bn", "float16", 128, None),
         ("resnet-50", "float16", 192, None), ("inception-bn", "float16", 192, None),
@@ -174,7 +183,7 @@ SETS = {
         ("resnet-50", "float16", 128, FAST), ("inception-bn", "float16", 128, FAST),
         ("resnet-50", "float16", 192, FAST), ("inception-bn", "float16", 192, FAST),
     ],
-    "compiled": [("resnet-50", "float16", 256, SLOW), ("resnet-v1-50", "float16", 256, SLOW),
+    "compiled": [("resnet-50", "float16", 256, SLOW), ("resnet-v1.5-50", "float16", 256, SLOW),
                  ("inception-bn", "float16", 256, SLOW)],
 }
 TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "tf32": None}

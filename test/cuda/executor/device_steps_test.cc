@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "base/host_limits.h"
+#include "cuda/executor/planned_bytes.h"
 #include "cuda/runtime/memory.h"
 #include "on_device_runs.h"
 #include "support/allocations.h"
@@ -297,6 +298,24 @@ TEST_CASE("memory is allocated on the executor's device, whichever is current", 
 }
 
 // The emulated device has 3 GiB of free memory. The activations are not allocated before the refusal.
+TEST_CASE("the memory of an executor is known without a device", "[cuda][kvstore]") {
+  for (const int64_t batch : {1, 5, 64}) {
+    for (const Type type : {Type::kFloat32, Type::kFloat16}) {
+      const graph::Graph graph = toy_network();
+      const exec::Options options{
+          .batch_size = batch, .inputs = {{.shape = {1, 6, 6}}}, .dtype = type, .parameters_on_device = true};
+      const auto planned = must(cuda::planned_bytes(graph, options));
+      const auto executor = must(cuda::test::emulated_backend()->compile(graph, options));
+      const ParameterView& view = executor->parameters();
+      const size_t canonical =
+          view.all_weights.size_bytes() + view.all_gradients.size_bytes() + view.all_statistics.size_bytes();
+      const auto taken = static_cast<double>(canonical + executor->memory_bytes());
+      // Apart from small tables and the plain convolutions' workspace of 1,000 bytes.
+      CHECK(std::abs(static_cast<double>(planned.parameters + planned.batch) - taken) < 4096);
+    }
+  }
+}
+
 TEST_CASE("a batch that does not fit on a device is refused with the number of images that fit", "[cuda][kvstore]") {
   graph::Graph wide;
   graph::NodeId x = wide.add("data", graph::Input{}, {});

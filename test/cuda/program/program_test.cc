@@ -130,4 +130,20 @@ TEST_CASE("a GPU that is too old is refused before the run", "[cuda][program]") 
                                                                  "supports: use a GPU of sm_80 or later"));
 }
 
+TEST_CASE("the memory of a GPU is predicted on a host without one", "[cuda][program]") {
+  const Place place;
+  const auto dry_run = [&](const char* batch) {
+    return place.dtrain({"--network", "resnet", "--num-layers", "20", "--image-shape", "3,28,28", "--data-dir", "data",
+                         "--gpus", "0", "--dtype", "float16", "--dry-run", "--batch-size", batch},
+                        {"DTRAIN_EMULATED_GPUS=0"});
+  };
+  const Ended small = dry_run("16"), large = dry_run("64");
+  INFO(small.output);
+  CHECK(small.code == 0);
+  CHECK_THAT(small.output, Contains("this host cannot use --gpus: there is no GPU") &&
+                               Contains("memory of a GPU with 16 images: weights, gradients and statistics ") &&
+                               Contains(", optimizer ") && Contains(" for each image"));
+  CHECK_THAT(large.output, Contains("memory of a GPU with 64 images"));
+}
+
 }  // namespace dtrain::test
