@@ -36,9 +36,9 @@ class DeviceModule {
     std::string collectives = {};           // the version of the library that sums over several devices
   };
   virtual Versions versions() = 0;
-  // The device memory that an executor with these options takes: for learned tensors, gradients and statistics, and what
-  // grows with the batch. Needs no device, and therefore leaves out the workspace of convolutions. Errors are those of
-  // the network and the options.
+  // The device memory that an executor with these options takes: for learned tensors, gradients and statistics, and
+  // what grows with the batch. Needs no device, and therefore leaves out the workspace of convolutions. Errors are
+  // those of the network and the options.
   struct PlannedBytes {
     size_t parameters = 0, batch = 0;
   };

@@ -28,9 +28,10 @@ class HostRuns {
   // Starts a command on the host Command::host_number. Returns the number of the run.
   Result<size_t> start(const Command& command);
 
+  // Whether what a run has written so far is enough.
+  using Enough = std::function<bool(const proc::Finished& so_far)>;
   // Waits until each of the runs has ended, is lost with its host, or satisfies `enough`, but not longer than `until`.
   // Code::kPreempted: a signal arrived.
-  using Enough = std::function<bool(const proc::Finished& so_far)>;
   Result<> wait(const std::vector<size_t>& runs, Clock::time_point until, const Enough& enough = nullptr);
 
   // The output of the run so far, and its status once it has ended (-1 before).
