@@ -21,7 +21,8 @@ using Missing = std::vector<std::string>*;
 struct Places {
   std::optional<job::HostAssignment> hosts = {};     // where each process runs; nullopt: all processes are on this host
   std::optional<launch::AgentStarter> starter = {};  // how the agents are started on the hosts; nullopt: with ssh
-  // other hosts in the network of the job's hosts; empty: the hosts of the job themselves
+  // Hosts that are reached through the same network as the job's hosts. The address of the scheduler is chosen so that
+  // these hosts can reach it. Empty: the job's own hosts are used for that.
   std::vector<std::string> ways = {};
   // Whether the names of the hosts are known; false: they are placeholders for hosts that the batch system will choose.
   bool are_known = true;

@@ -28,7 +28,7 @@
 namespace dtrain::comm {
 
 struct SharedMemoryOptions {
-  double wait_limit_s = 300;  // time limit for a rank to arrive
+  double wait_limit_s = 300;  // the longest time that a rank waits for the others to arrive at an operation
 };
 
 // Returns the ends of ranks 0 .. size-1; size must be at least 1. They may be destroyed in any order, each while it is

@@ -45,8 +45,9 @@ class Lives {
   }
 
   [[nodiscard]] size_t root(size_t value) const { return root_[value]; }
-  // The root whose memory the value uses. Steps are processed in order, so a value that begins has not been joined
-  // before, and there are no chains of owners.
+  // The root whose memory the value uses: the value's own root, or the root whose memory join() let that one take over.
+  // A root takes over memory only in the first step that uses it, and steps are processed in order, so an owner never
+  // gets an owner itself.
   [[nodiscard]] size_t owner(size_t value) const { return owner_[root(value)]; }
   [[nodiscard]] const Lifetime& life(size_t owner) const { return life_[owner]; }
   [[nodiscard]] bool in_arena(size_t root) const {

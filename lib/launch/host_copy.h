@@ -34,7 +34,7 @@ struct CopyState {
 
 // Prints the CopyState of the host. If the host has the program, makes it the current one.
 std::vector<std::string> ask_command(const HostCopy& copy, const std::string& id);
-// Skips all other lines, such as a shell's banner.
+// Reads what ask_command() has printed. Skips lines that something else has printed, such as a shell's banner.
 CopyState parse_copy_state(const std::vector<std::string>& lines);
 // CopyState::directory of this process's current directory; empty if it cannot be determined.
 std::string this_directory();

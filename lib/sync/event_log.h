@@ -71,8 +71,9 @@ struct Replay {
   std::optional<Difference> difference;  // the first difference, where the replay stops
 };
 
-// Passes the replayed event log to `out`, piece by piece. It equals `event_log` unless there is a difference.
-// Code::kData if a line is neither a slice nor an event of a slice that has begun.
+// Gives the events of `event_log` to new state machines, and passes the log of what these do to `out`, piece by piece.
+// That log has the same text as `event_log` up to the first difference, where the replay stops. Code::kData if a line
+// is neither a slice nor an event of a slice that has begun.
 Result<Replay> replay(std::string_view event_log, const std::function<void(std::string_view)>& out);
 
 }  // namespace dtrain::sync

@@ -84,7 +84,8 @@ Result<> rename_file(const std::string& from, const std::string& to, const Atomi
   return fail(Code::kData, "cannot write '{}': rename: {}", to, std::strerror(errno));
 }
 
-// Sorts an array by its prefix, "arg:" or "aux:". An array with another prefix is ignored. See docs/formats.md,
+// Moves an array into `checkpoint` and removes the prefix of its name: "arg:" means a parameter, "aux:" a statistic. An
+// array without a prefix goes to `without_prefix`; one with another prefix is dropped. See docs/formats.md,
 // "Checkpoints".
 void sort_in(NamedArray array, Checkpoint& checkpoint) {
   const std::string_view name = array.name;

@@ -106,8 +106,10 @@ class Lowering {
   ValueId weight(graph::NodeId id, size_t argument);         // canonical float32, for batch normalization
   ValueId stored_weight(graph::NodeId id, size_t argument);  // in the form with which the network computes
   ValueId statistic(graph::NodeId id, size_t argument);
-  // The value to which a kernel writes the gradient, or the node's term of it if other nodes also read the tensor. The
-  // value is float32, or for filters in the stored form. finish_bucket() converts it to the canonical gradient.
+  // The value to which a backward kernel of the node writes the gradient of this parameter; if other nodes also read
+  // the parameter, the kernel writes only this node's term. The gradient of a weight has the type and the order in
+  // which the weight is stored; all other gradients are float32. finish_bucket() converts the terms to canonical form
+  // and adds them up.
   ValueId gradient_of(graph::NodeId id, size_t argument);
 
   // Remembers a batch normalization whose result a later Add computes in the same kernel.
