@@ -190,9 +190,12 @@ Result<Plan> choose_plan(const Device& device, const Descriptor& graph, cudnnDat
   std::optional<Descriptor> plan = search.first_choice(device, graph, CUDNN_HEUR_MODE_A);
   if (!plan) plan = search.first_choice(device, graph, CUDNN_HEUR_MODE_FALLBACK);
   if (!plan && options.compile_at_run_time && device.is_here()) plan = search.second_choice();
-  if (!plan)
-    return fail(Code::kDevice, "{}: cuDNN has no plan for this operation: {}", device.identity(),
-                search.tally().text());
+  if (!plan) {
+    return fail(Code::kDevice,
+                "{}: cuDNN has no plan for this operation: {}; {}use another --dtype, or --cpus instead "
+                "of --gpus",
+                device.identity(), search.tally().text(), options.deterministic ? "leave out --deterministic, " : "");
+  }
   return Plan(std::move(*plan));
 }
 

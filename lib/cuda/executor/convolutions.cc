@@ -80,7 +80,7 @@ Result<GraphPlans> plan_convolutions(const graph::Graph& graph, const graph::Sha
     const bool adds_backward =
         dx_images > 1 && readers[node.data_inputs[0]].size() > 1 && std::holds_alternative<graph::Convolution>(node.op);
     const bool adds_forward = fusions.summed_by[found.node] != Fusions::kNone;
-    DT_TRY(LayerPlans plans, maker.layer(found.shape, dx_images, adds_forward, adds_backward), "for node '{}'",
+    DT_TRY(LayerPlans plans, maker.layer(found.shape, dx_images, adds_forward, adds_backward), "planning node '{}'",
            node.name);
     result.emplace(found.node, std::move(plans));
   }

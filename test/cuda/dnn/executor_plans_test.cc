@@ -20,9 +20,11 @@ class ListedPlan final : public ConvolutionPlan {
   size_t workspace_bytes_;
 };
 
-// Makes the same plans as dnn_runner, without a handle to run them.
+// Makes the same plans as dnn_runner with --deterministic, without a handle to run them.
 class Planning final : public ConvolutionRunner {
  public:
+  explicit Planning(const PlanOptions& options = {.deterministic = true, .compile_at_run_time = false})
+      : planner_(h200(), options) {}
   Result<std::shared_ptr<const ConvolutionPlan>> plan(const ConvolutionPass& pass, bool) override {
     passes.push_back(pass.text());
     DT_TRY(const Plan plan, planner_.plan(pass));
@@ -31,7 +33,7 @@ class Planning final : public ConvolutionRunner {
   std::vector<std::string> passes;
 
  private:
-  Planner planner_{h200(), {.deterministic = true, .compile_at_run_time = false}};
+  Planner planner_;
 };
 
 }  // namespace
@@ -56,6 +58,26 @@ TEST_CASE("every pass that the executor asks for has a compiled plan on sm_90", 
   const auto asks_for = [&](const std::string& text) { return std::ranges::count(runner.passes, text) > 0; };
   CHECK(asks_for("forward float16 128x4x224x224 k64 7x7 s2 p3"));
   CHECK_FALSE(asks_for("forward float16 128x3x224x224 k64 7x7 s2 p3"));
+}
+
+// No engine is left if none may have a workspace, not even an empty one.
+TEST_CASE("a layer without a plan is refused before the run, with its name and what to do", "[cuda]") {
+  const Network network{"lenet", 10, {1, 28, 28}, true};
+  const graph::Graph graph = test::must(graph::build_model({.network = network.name, .image = network.image}));
+  const graph::Shapes shapes = test::must(graph::infer_shapes(graph, network.image));
+  const exec::Options options{.batch_size = 128, .inputs = {{.shape = network.image}}, .dtype = Type::kFloat16};
+  const auto text_with = [&](bool deterministic) {
+    Planning runner({.workspace_bytes_max = -1, .deterministic = deterministic});
+    const auto plans = plan_convolutions(graph, shapes, choose_layout(graph, shapes, options), options, runner);
+    REQUIRE_FALSE(plans);
+    CHECK(plans.error().code == Code::kDevice);
+    return plans.error().text();
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(text_with(false),
+             Contains("NVIDIA H200") && Contains("too large a workspace") && Contains("planning node 'convolution0'") &&
+                 Contains("; use another --dtype, or --cpus instead of --gpus") && !Contains("--deterministic"));
+  CHECK_THAT(text_with(true), Contains("; leave out --deterministic, use another --dtype, or"));
 }
 
 }  // namespace dtrain::cuda

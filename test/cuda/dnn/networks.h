@@ -12,8 +12,15 @@
 
 namespace dtrain::cuda {
 
+// The device in the file NAME.json. h200.json was written by a device. h100.json (SXM5, 80 GB) and a100.json (SXM4,
+// 80 GB) have the fields of h200.json with the values that NVIDIA has published for these devices.
+inline Device described_device(const std::string& name) {
+  return test::must(
+      Device::described(test::must(read_file(fmt::format("{}/{}.json", DTRAIN_CUDA_DNN_TEST_DIR, name)))));
+}
+
 inline Device h200() {
-  return test::must(Device::described(test::must(read_file(std::string(DTRAIN_CUDA_DNN_TEST_DIR) + "/h200.json"))));
+  return described_device("h200");
 }
 
 struct Network {

@@ -78,8 +78,10 @@ std::string head_of(const ConvolutionPass& pass) {
 
 std::string line_of(Planner& planner, const ConvolutionPass& pass) {
   const Result<Plan> plan = planner.plan(pass);
-  if (!plan) {  // omits the device, which is in the first line of the file
-    return fmt::format("  {:29} {}\n", head_of(pass), plan.error().message.substr(h200().identity().size() + 2));
+  if (!plan) {  // omits the device, which is in the first line of the file, and the advice
+    const std::string& message = plan.error().message;
+    const size_t begin = h200().identity().size() + 2;
+    return fmt::format("  {:29} {}\n", head_of(pass), message.substr(begin, message.find("; use another") - begin));
   }
   return fmt::format("  {:29} {:>9} {}\n", head_of(pass), plan->workspace_bytes(), plan->tag());
 }

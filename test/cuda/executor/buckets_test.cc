@@ -112,7 +112,7 @@ TEST_CASE("an operation that a device does not support is an Error of the right 
   const auto refused = refuse("backward filter");
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Code::kDevice);
-  CHECK_THAT(refused.error().text(), Catch::Matchers::Contains("for node"));
+  CHECK_THAT(refused.error().text(), Catch::Matchers::Contains("planning node"));
 
   cuda::emulator::fail_next_call(2);  // cudaErrorMemoryAllocation
   const auto full = cuda::test::emulated_backend()->compile(network().graph, options_with({0}));
