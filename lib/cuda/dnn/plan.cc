@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
+#include <set>
 
 namespace dtrain::cuda {
 
@@ -42,8 +44,9 @@ std::string tag_of(const Descriptor& config, int64_t engine) {
 
 // Counts why configurations were rejected, for the message if no configuration is left.
 struct Tally {
-  int listed = 0, ruled_out = 0, too_large = 0, compile = 0, refused = 0;
+  int listed = 0, ruled_out = 0, too_large = 0, compile = 0, refused = 0, failed = 0;
   std::string refusal;  // the first refusal, of a configuration or of the heuristics
+  std::string failure;  // the first error of a plan that was measured
 
   [[nodiscard]] std::string text() const {
     std::string text = listed == 0 ? "cuDNN lists no engine" : fmt::format("of {} engine configurations", listed);
@@ -51,6 +54,7 @@ struct Tally {
     if (too_large > 0) text += fmt::format(", {} with too large a workspace", too_large);
     if (compile > 0) text += fmt::format(", {} compiled at run time, with a driver", compile);
     if (refused > 0) text += fmt::format("; cuDNN refuses {} ({})", refused, refusal);
+    if (failed > 0) text += fmt::format("; {} failed when they were measured ({})", failed, failure);
     return text;
   }
 };
@@ -65,58 +69,77 @@ bool ruled_out(const Traits& traits, const PlanOptions& options, bool is_float32
          (options.deterministic && traits.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
 }
 
-// One search through the configurations that the heuristics list.
-class Search {
- public:
-  Search(const PlanOptions& options, bool is_float32) : options_(options), is_float32_(is_float32) {}
+}  // namespace
 
-  // Returns the first configuration that becomes a plan. Those that compile at run time are set aside for
-  // second_choice.
-  std::optional<Descriptor> first_choice(const Device& device, const Descriptor& graph, cudnnBackendHeurMode_t mode) {
-    for (Descriptor& config : configurations(device, graph, mode)) {
-      tally_.listed++;
-      const Traits traits = traits_of(config);
-      if (ruled_out(traits, options_, is_float32_)) {
-        tally_.ruled_out++;
-      } else if (traits.has(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION)) {
-        tally_.compile++;
-        put_off_.push_back(std::move(config));
-      } else if (auto plan = finalised(config)) {
-        return plan;
+// One search through the configurations that the heuristics list.
+class PlanSearch {
+ public:
+  PlanSearch(const Device& device, const Descriptor& graph, cudnnDataType_t type, const PlanOptions& options)
+      : device_(device), graph_(graph), is_float32_(type == CUDNN_DATA_FLOAT), options_(options) {}
+
+  // Makes plans and passes them to `take`, until that returns false. The numbers limit how many plans are made.
+  void run(int precompiled_max, int compiled_max, const std::function<bool(Plan)>& take) {
+    for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+      for (Descriptor& config : configurations(mode)) {
+        if (!is_precompiled(config)) continue;
+        if (precompiled_max > 0 && !pass_on(config, precompiled_max, take)) return;
       }
     }
-    return std::nullopt;
-  }
-
-  std::optional<Descriptor> second_choice() {
-    for (const Descriptor& config : put_off_) {
-      if (auto plan = finalised(config)) return plan;
+    if (!options_.compile_at_run_time || !device_.is_here()) return;
+    for (const Descriptor& config : compiled_at_run_time_) {
+      if (compiled_max == 0 || !pass_on(config, compiled_max, take)) return;
     }
-    return std::nullopt;
   }
 
-  [[nodiscard]] const Tally& tally() const { return tally_; }
+  void note_failure(const Error& error) {
+    if (tally_.failed++ == 0) tally_.failure = error.message;
+  }
+
+  [[nodiscard]] tl::unexpected<Error> no_plan() const {
+    return fail(Code::kDevice,
+                "{}: cuDNN has no plan for this operation: {}; {}use another --dtype, or --cpus instead of --gpus",
+                device_.identity(), tally_.text(), options_.deterministic ? "leave out --deterministic, " : "");
+  }
 
  private:
-  std::vector<Descriptor> configurations(const Device& device, const Descriptor& graph, cudnnBackendHeurMode_t mode) {
+  std::vector<Descriptor> configurations(cudnnBackendHeurMode_t mode) {
     Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+    heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_);
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
-    device.bind_heuristics(heuristics);
+    device_.bind_heuristics(heuristics);
     if (is_refused(heuristics.try_finalize())) return {};  // this mode does not support the pattern
     return heuristics.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
                                       heuristics.count_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS));
   }
 
-  std::optional<Descriptor> finalised(const Descriptor& config) {
-    Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-    if (is_refused(plan.try_finalize())) return std::nullopt;
-    if (plan.get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) > options_.workspace_bytes_max) {
-      tally_.too_large++;
-      return std::nullopt;
+  // Whether the configuration may be used and needs no compilation. If it needs one, it is set aside.
+  bool is_precompiled(Descriptor& config) {
+    tally_.listed++;
+    const Traits traits = traits_of(config);
+    if (ruled_out(traits, options_, is_float32_)) {
+      tally_.ruled_out++;
+      return false;
     }
-    return plan;
+    if (!traits.has(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION)) return true;
+    tally_.compile++;
+    compiled_at_run_time_.push_back(std::move(config));
+    return false;
+  }
+
+  // Finalizes the configuration and passes the plan to `take`, unless the same plan was passed before: both modes may
+  // list a configuration. Returns false if `take` does.
+  bool pass_on(const Descriptor& config, int& plans_left, const std::function<bool(Plan)>& take) {
+    Descriptor made(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    made.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+    if (is_refused(made.try_finalize())) return true;
+    if (made.get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) > options_.workspace_bytes_max) {
+      tally_.too_large++;
+      return true;
+    }
+    Plan plan(std::move(made));
+    if (!passed_on_.insert(plan.tag()).second) return true;
+    plans_left--;
+    return take(std::move(plan));
   }
 
   bool is_refused(std::optional<std::string> refusal) {
@@ -125,13 +148,14 @@ class Search {
     return true;
   }
 
-  const PlanOptions& options_;
+  const Device& device_;
+  const Descriptor& graph_;
   bool is_float32_;
-  std::vector<Descriptor> put_off_;
+  const PlanOptions& options_;
+  std::vector<Descriptor> compiled_at_run_time_;
+  std::set<std::string> passed_on_;  // tags
   Tally tally_;
 };
-
-}  // namespace
 
 std::string PlanOptions::key() const {
   std::string key = fmt::format("workspace {}", workspace_bytes_max);
@@ -186,17 +210,34 @@ void Plan::execute(cudnnHandle_t handle, std::span<const Binding> bindings, void
 
 Result<Plan> choose_plan(const Device& device, const Descriptor& graph, cudnnDataType_t type,
                          const PlanOptions& options) {
-  Search search(options, type == CUDNN_DATA_FLOAT);
-  std::optional<Descriptor> plan = search.first_choice(device, graph, CUDNN_HEUR_MODE_A);
-  if (!plan) plan = search.first_choice(device, graph, CUDNN_HEUR_MODE_FALLBACK);
-  if (!plan && options.compile_at_run_time && device.is_here()) plan = search.second_choice();
-  if (!plan) {
-    return fail(Code::kDevice,
-                "{}: cuDNN has no plan for this operation: {}; {}use another --dtype, or --cpus instead "
-                "of --gpus",
-                device.identity(), search.tally().text(), options.deterministic ? "leave out --deterministic, " : "");
-  }
-  return Plan(std::move(*plan));
+  PlanSearch search(device, graph, type, options);
+  std::optional<Plan> first;
+  search.run(1, 1, [&](Plan plan) {
+    first = std::move(plan);
+    return false;
+  });
+  if (!first) return search.no_plan();
+  return std::move(*first);
+}
+
+Result<TimedPlan> choose_fastest_plan(const Device& device, const Descriptor& graph, cudnnDataType_t type,
+                                      const PlanOptions& options, const Measure& measure,
+                                      const std::function<bool()>& is_time_up) {
+  PlanSearch search(device, graph, type, options);
+  std::vector<TimedPlan> timed;  // in the order of the search
+  double least = std::numeric_limits<double>::infinity();
+  search.run(kPrecompiledMeasuredMax, kCompiledMeasuredMax, [&](Plan plan) {
+    if (const Result<double> seconds = measure(plan)) {
+      least = std::min(least, *seconds);
+      timed.push_back({std::move(plan), *seconds});
+    } else {
+      search.note_failure(seconds.error());
+    }
+    return timed.empty() || !is_time_up();
+  });
+  if (timed.empty()) return search.no_plan();
+  const auto is_fast = [&](const TimedPlan& each) { return *each.seconds <= least * (1 + kEqualTimes); };
+  return std::move(*std::ranges::find_if(timed, is_fast));
 }
 
 Result<Plan> load_plan(const Device& device, const std::string& json) {

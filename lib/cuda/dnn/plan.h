@@ -1,6 +1,7 @@
-// A plan: one cuDNN engine with its settings, compiled for one operation graph and one device. The search goes through
+// A plan: one cuDNN engine with its settings, compiled for one operation graph and one device. A search goes through
 // the configurations that cuDNN's heuristics list (mode A, then fallback) in their order, except those that the options
-// rule out. The first one that finalizes within the workspace limit is chosen. Nothing is timed.
+// rule out. Engines that are compiled at run time come after all others. Either the first configuration that finalizes
+// within the workspace limit is chosen, or several are measured and the fastest is chosen.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,6 +9,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -68,7 +71,7 @@ class Plan {
   void execute(cudnnHandle_t handle, std::span<const Binding> bindings, void* workspace, cudaStream_t stream) const;
 
  private:
-  friend Result<Plan> choose_plan(const Device&, const Descriptor&, cudnnDataType_t, const PlanOptions&);
+  friend class PlanSearch;
   friend Result<Plan> load_plan(const Device&, const std::string&);
   explicit Plan(Descriptor plan);
 
@@ -79,10 +82,31 @@ class Plan {
   bool compiled_at_run_time_ = false;
 };
 
-// `type` is the type of the tensors that are multiplied. Code::kDevice if no engine can run the graph on this device
-// under these options; the message counts the reasons.
+// Returns the first plan. `type` is the type of the tensors that are multiplied. Code::kDevice if no engine can run the
+// graph on this device under these options; the message counts the reasons.
 Result<Plan> choose_plan(const Device& device, const Descriptor& graph, cudnnDataType_t type,
                          const PlanOptions& options);
+
+// A plan with the seconds that one run of it took; nullopt if it was not measured.
+struct TimedPlan {
+  Plan plan;
+  std::optional<double> seconds = {};
+};
+
+// Runs a plan and returns the seconds that one run takes. An error excludes the plan.
+using Measure = std::function<Result<double>(const Plan& plan)>;
+
+// The largest number of plans that are measured. Fewer of those that are compiled at run time, because compiling one
+// takes seconds.
+inline constexpr int kPrecompiledMeasuredMax = 8, kCompiledMeasuredMax = 2;
+// Of plans whose times differ by at most this share, the first one is chosen. Measured times vary by about as much.
+inline constexpr double kEqualTimes = 0.02;
+
+// Measures plans and returns the fastest. After `is_time_up` returns true, no further plan is measured if at least one
+// has been. Code::kDevice as for choose_plan, and if all plans fail when they are measured.
+Result<TimedPlan> choose_fastest_plan(const Device& device, const Descriptor& graph, cudnnDataType_t type,
+                                      const PlanOptions& options, const Measure& measure,
+                                      const std::function<bool()>& is_time_up);
 
 // Restores a plan from its json(). Code::kData if cuDNN rejects the text (another version, another device, damage).
 Result<Plan> load_plan(const Device& device, const std::string& json);

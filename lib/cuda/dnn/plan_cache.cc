@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <span>
+#include <system_error>
 
 #include "base/crc32c.h"
 #include "base/file.h"
@@ -12,12 +14,39 @@ namespace dtrain::cuda {
 
 namespace {
 
-constexpr const char* kFormat = "dtrain cuDNN plans 1";
+constexpr std::string_view kFormat = "dtrain cuDNN plans 2", kAnyFormat = "dtrain cuDNN plans ";
+
+nlohmann::ordered_json json_of(const std::optional<double>& number) {
+  return number ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
+}
 
 // The checksum of a stored plan, which is verified before cuDNN gets the plan: cuDNN accepts a plan with a wrong digit
 // and then computes something else.
-std::string checksum(const std::string& key, const std::string& plan) {
-  return fmt::format("{:08x}", crc32c(std::as_bytes(std::span(plan)), crc32c(std::as_bytes(std::span(key)))));
+std::string checksum(const std::string& key, const StoredPlan& plan) {
+  uint32_t sum = 0;
+  for (const std::string& part : {key, plan.text, json_of(plan.milliseconds).dump()}) {
+    sum = crc32c(std::as_bytes(std::span(part)), sum);
+  }
+  return fmt::format("{:08x}", sum);
+}
+
+// Reads [checksum, plan, milliseconds or null]. Returns nullopt if the entry is damaged.
+std::optional<StoredPlan> plan_of(const std::string& key, const nlohmann::json& entry) {
+  const bool is_entry = entry.is_array() && entry.size() == 3 && entry[0].is_string() && entry[1].is_string() &&
+                        (entry[2].is_null() || entry[2].is_number());
+  if (!is_entry) return std::nullopt;
+  StoredPlan plan{entry[1].get<std::string>()};
+  if (!entry[2].is_null()) plan.milliseconds = entry[2].get<double>();
+  return entry[0] == checksum(key, plan) ? std::optional(plan) : std::nullopt;
+}
+
+Result<> check_format(const std::string& path, const nlohmann::json& file) {
+  const nlohmann::json format = file.is_object() ? file.value("format", nlohmann::json()) : nlohmann::json();
+  if (format == kFormat) return {};
+  if (format.is_string() && format.get<std::string>().starts_with(kAnyFormat)) {
+    return fail(Code::kData, "{}: another version of dtrain has written this file", path);
+  }
+  return fail(Code::kData, "{}: not a file of cuDNN plans", path);
 }
 
 }  // namespace
@@ -25,17 +54,13 @@ std::string checksum(const std::string& key, const std::string& plan) {
 Result<> PlanCache::read() {
   DT_TRY(const std::string text, read_file(path_));
   const nlohmann::json file = parse_json(text);
-  if (!file.is_object() || file.value("format", nlohmann::json()) != kFormat) {
-    return fail(Code::kData, "{}: not a file of cuDNN plans", path_);
-  }
+  DT_TRY_VOID(check_format(path_, file));
   const nlohmann::json plans = file.value("plans", nlohmann::json());
   if (!plans.is_object()) return fail(Code::kData, "{}: the file contains no plans", path_);
-  for (const auto& [key, plan] : plans.items()) {
-    const bool is_pair = plan.is_array() && plan.size() == 2 && plan[0].is_string() && plan[1].is_string();
-    if (!is_pair || plan[0] != checksum(key, plan[1].get<std::string>())) {
-      return fail(Code::kData, "{}: the plan of '{}' is damaged", path_, key);
-    }
-    plans_[key] = {plan[1].get<std::string>()};
+  for (const auto& [key, entry] : plans.items()) {
+    std::optional<StoredPlan> plan = plan_of(key, entry);
+    if (!plan) return fail(Code::kData, "{}: the plan of '{}' is damaged", path_, key);
+    plans_[key] = {std::move(*plan)};
   }
   return {};
 }
@@ -49,14 +74,23 @@ PlanCache PlanCache::open(std::string path, const Log& log) {
   return cache;
 }
 
-const std::string* PlanCache::find(const std::string& key) const {
+PlanCache PlanCache::open_of_run(std::string path, const std::string& resumed, const Log& log) {
+  std::error_code ignored;
+  if (resumed.empty() || std::filesystem::exists(path, ignored)) return open(std::move(path), log);
+  PlanCache cache = open(resumed, log);
+  cache.path_ = std::move(path);
+  cache.changed_ = !cache.plans_.empty();
+  return cache;
+}
+
+const StoredPlan* PlanCache::find(const std::string& key) const {
   const auto found = plans_.find(key);
   if (found == plans_.end()) return nullptr;
   found->second.used = true;
   return &found->second.plan;
 }
 
-void PlanCache::put(const std::string& key, std::string plan) {
+void PlanCache::put(const std::string& key, StoredPlan plan) {
   plans_[key] = {std::move(plan), true};
   changed_ = true;
 }
@@ -65,9 +99,10 @@ std::string PlanCache::text() const {
   const bool all = plans_.size() <= kPlansMax;
   nlohmann::ordered_json plans = nlohmann::ordered_json::object();
   for (const auto& [key, entry] : plans_) {
-    if (all || entry.used) plans[key] = {checksum(key, entry.plan), entry.plan};
+    if (!all && !entry.used) continue;
+    plans[key] = {checksum(key, entry.plan), entry.plan.text, json_of(entry.plan.milliseconds)};
   }
-  const nlohmann::ordered_json file = {{"format", kFormat}, {"plans", std::move(plans)}};
+  const nlohmann::ordered_json file = {{"format", std::string(kFormat)}, {"plans", std::move(plans)}};
   return json_text(file, 1) + "\n";
 }
 

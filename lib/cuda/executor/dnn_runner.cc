@@ -55,7 +55,7 @@ class DnnRunner final : public ConvolutionRunner {
  private:
   Planner& planner(bool tf32) {
     std::optional<Planner>& planner = planners_[tf32 ? 1 : 0];
-    if (!planner) planner.emplace(device_, PlanOptions{.tf32 = tf32, .deterministic = true}, &cache_);
+    if (!planner) planner.emplace(device_, PlanOptions{.tf32 = tf32, .deterministic = true}, PlanFiles{&cache_});
     return *planner;
   }
 

@@ -116,7 +116,7 @@ TEST_CASE("a plan computes what plain loops compute, chosen or from the cache", 
     std::cout << device.json() << "\n";  // for h200.json
     PlanCache cache;
     for (int round = 0; round < 2; round++) {  // the second round uses the cache
-      Planner planner(device, {}, &cache);
+      Planner planner(device, {}, {&cache});
       for (const ConvolutionShape& s : kShapes) {
         for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardFilter}) {
           const ConvolutionPass asked{s, pass, Type::kFloat32};

@@ -43,7 +43,7 @@ TEST_CASE("a plan that was stored is made again without the heuristics", "[cuda]
   PlanCache cache = PlanCache::open(path, log);
   CHECK(cache.size() == 0);
   test::must(Planner(h200(), {}).plan(some_passes()[0]));  // cuDNN loads its libraries here, which must not be measured
-  Planner first(h200(), {}, &cache);
+  Planner first(h200(), {}, {&cache});
   std::vector<std::string> tags;
   std::vector<size_t> workspaces;
   const double chosen_ms = milliseconds_of([&] {
@@ -59,7 +59,7 @@ TEST_CASE("a plan that was stored is made again without the heuristics", "[cuda]
 
   PlanCache read = PlanCache::open(path, log);
   CHECK(read.size() == 4);
-  Planner second(h200(), {}, &read);
+  Planner second(h200(), {}, {&read});
   size_t i = 0;
   const double loaded_ms = milliseconds_of([&] {
     for (const ConvolutionPass& pass : some_passes()) {
@@ -78,9 +78,9 @@ TEST_CASE("a plan that was stored is made again without the heuristics", "[cuda]
 TEST_CASE("other options, another operation or another device find no stored plan", "[cuda]") {
   PlanCache cache;
   const ConvolutionPass pass = some_passes()[0];
-  test::must(Planner(h200(), {}, &cache).plan(pass));
+  test::must(Planner(h200(), {}, {&cache}).plan(pass));
   const auto chosen = [&](const Device& device, const PlanOptions& options, const ConvolutionPass& asked) {
-    Planner planner(device, options, &cache);
+    Planner planner(device, options, {&cache});
     test::must(planner.plan(asked));
     return planner.chosen();
   };
@@ -103,7 +103,7 @@ TEST_CASE("a damaged file is ignored with a warning", "[cuda]") {
   const Log log = Log::silent();
   {
     PlanCache cache = PlanCache::open(path, log);
-    cache.put("key", "plan");
+    cache.put("key", {"plan", 0.25});
     test::must(cache.save());
   }
   const std::string whole = test::must(read_file(path));
@@ -117,12 +117,13 @@ TEST_CASE("a damaged file is ignored with a warning", "[cuda]") {
       flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
       spill(path, flipped);
       const PlanCache cache = PlanCache::open(path, log);
-      const std::string* plan = cache.find("key");
-      CHECK((cache.size() == 0 || (cache.size() == 1 && plan != nullptr && *plan == "plan")));
+      const StoredPlan* plan = cache.find("key");
+      const bool is_whole = plan != nullptr && plan->text == "plan" && plan->milliseconds == 0.25;
+      CHECK((cache.size() == 0 || (cache.size() == 1 && is_whole)));
     }
   }
-  for (const char* other : {"[]", "{}", R"({"format":"dtrain cuDNN plans 1"})", R"({"format":1,"plans":{}})",
-                            R"({"format":"dtrain cuDNN plans 1","plans":{"key":"plan"}})"}) {
+  for (const char* other : {"[]", "{}", R"({"format":"dtrain cuDNN plans 2"})", R"({"format":1,"plans":{}})",
+                            R"({"format":"dtrain cuDNN plans 2","plans":{"key":"plan"}})"}) {
     spill(path, other);
     CHECK(PlanCache::open(path, log).size() == 0);
   }
@@ -133,9 +134,9 @@ TEST_CASE("a stored plan that cuDNN rejects is replaced by a new choice", "[cuda
     INFO(damage);
     PlanCache cache;
     const ConvolutionPass pass = some_passes()[0];
-    Planner planner(h200(), {}, &cache);
+    Planner planner(h200(), {}, {&cache});
     const std::string tag = test::must(planner.plan(pass)).tag();
-    cache.put(h200().identity() + " | " + PlanOptions{}.key() + " | " + pass.text(), damage);
+    cache.put(h200().identity() + " | " + PlanOptions{}.key() + " | " + pass.text(), {damage});
     CHECK(test::must(planner.plan(pass)).tag() == tag);
     CHECK(planner.chosen() == 2);
     CHECK(test::must(planner.plan(pass)).tag() == tag);
@@ -148,11 +149,11 @@ TEST_CASE("a full cache drops entries that this run did not use", "[cuda]") {
   const std::string path = dir.path("plans.json");
   const Log log = Log::silent();
   PlanCache old = PlanCache::open(path, log);
-  for (size_t i = 0; i < PlanCache::kPlansMax; i++) old.put("old " + std::to_string(i), "plan");
+  for (size_t i = 0; i < PlanCache::kPlansMax; i++) old.put("old " + std::to_string(i), {"plan"});
   test::must(old.save());
   PlanCache cache = PlanCache::open(path, log);
   CHECK(cache.find("old 7") != nullptr);
-  cache.put("new", "plan");
+  cache.put("new", {"plan"});
   test::must(cache.save());
   const PlanCache read = PlanCache::open(path, log);
   CHECK(read.size() == 2);
