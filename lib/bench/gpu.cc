@@ -222,7 +222,7 @@ Result<std::unique_ptr<BenchDevice>> bench_gpu(int number, const std::string& mo
   DT_TRY(std::shared_ptr<exec::DeviceModule> loaded, role::load_devices(module),
          "opening --gpus (without --gpus, the CPU is measured)");
   DT_TRY(const std::string description, loaded->describe(number), "opening --gpus");
-  DT_TRY(std::unique_ptr<exec::Backend> backend, loaded->make_backend(number, "", Log::silent()));
+  DT_TRY(std::unique_ptr<exec::Backend> backend, loaded->make_backend(number, {}, Log::silent()));
   return std::make_unique<Gpu>(number, fmt::format("gpu({}): {}", number, description), std::move(loaded),
                                std::move(backend));
 }

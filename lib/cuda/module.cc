@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <mutex>
 
 #include "base/host_limits.h"
 #include "cuda/executor/backend.h"
@@ -65,12 +66,12 @@ class CudaModule final : public exec::DeviceModule {
     return cuda::planned_bytes(graph, options);
   }
 
-  Result<std::unique_ptr<exec::Backend>> make_backend(int device, const std::string& plan_cache,
+  Result<std::unique_ptr<exec::Backend>> make_backend(int device, const exec::PlanSettings& plans,
                                                       const Log& log) override {
     try {
       DT_TRY_VOID(check_architecture(device), "opening GPU {}", device);
-      DT_TRY(std::shared_ptr<ConvolutionRunner> runner, make_dnn_runner(device, plan_cache, log), "opening GPU {}",
-             device);
+      DT_TRY(std::shared_ptr<ConvolutionRunner> runner, make_dnn_runner(device, plan_store(plans, log), log),
+             "opening GPU {}", device);
       return cuda::make_backend(device, std::move(runner));
     } catch (const DeviceError& error) {
       return tl::unexpected(Error(error.error()).with(fmt::format("opening GPU {}", device)));
@@ -95,6 +96,16 @@ class CudaModule final : public exec::DeviceModule {
   }
 
  private:
+  // The store of these files that another backend uses, or a new one.
+  std::shared_ptr<PlanStore> plan_store(const exec::PlanSettings& settings, const Log& log) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<PlanStore> store = last_store_.lock();
+    if (store == nullptr || !(last_settings_ == settings)) store = open_plan_store(settings, log);
+    last_store_ = store;
+    last_settings_ = settings;
+    return store;
+  }
+
   Result<> check_exists(int device) {
     DT_TRY(const int count, device_count());
     if (device < count) return {};
@@ -121,6 +132,10 @@ class CudaModule final : public exec::DeviceModule {
     for (exec::Executor* executor : executors) all.push_back(&dynamic_cast<Kind&>(*executor));
     return all;
   }
+
+  std::mutex mutex_;
+  std::weak_ptr<PlanStore> last_store_;
+  exec::PlanSettings last_settings_;  // of last_store_
 };
 
 }  // namespace

@@ -17,6 +17,18 @@
 
 namespace dtrain::exec {
 
+// How a device chooses among several ways to compute the same operation. Their results may differ in the last bits.
+struct PlanSettings {
+  // False: measures which is the fastest. True: measures nothing, and uses only ways that compute the same bits in
+  // every run.
+  bool deterministic = false;
+  // Files; empty: none. The choices are searched in `run`, then in `cache`, and new ones are stored in both.
+  std::string cache = {};    // the user's, for all runs
+  std::string run = {};      // those of one process of a run, in the run directory
+  std::string resumed = {};  // read in place of `run` if that does not exist: the file of the run that is resumed
+  friend bool operator==(const PlanSettings&, const PlanSettings&) = default;
+};
+
 // Thread-safe. Must outlive the backends that it makes.
 class DeviceModule {
  public:
@@ -43,9 +55,9 @@ class DeviceModule {
     size_t parameters = 0, batch = 0;
   };
   virtual Result<PlannedBytes> planned_bytes(const graph::Graph& graph, const Options& options) = 0;
-  // Creates a backend for one device. plan_cache: a file in which measurements on the device are kept from run to run;
-  // empty: none. Executors keep alive the parts of their backend that they need.
-  virtual Result<std::unique_ptr<Backend>> make_backend(int device, const std::string& plan_cache, const Log& log) = 0;
+  // Creates a backend for one device. Backends with the same files share their content, so devices of the same kind
+  // make the same choices. Executors keep alive the parts of their backend that they need.
+  virtual Result<std::unique_ptr<Backend>> make_backend(int device, const PlanSettings& plans, const Log& log) = 0;
 
   // make_optimizer and join serve a store that works on the device_parameters() of this module's training executors,
   // one executor per device. The executors must outlive the returned objects, which only queue work on the device, in

@@ -197,7 +197,8 @@ Result<CompiledModel> compile_model(const TrainedModel& model, const Log& log) {
                 fmt::join(model.flags.device.gpus, ","));
   }
   DT_TRY(LearnedNetwork learned, read_network(model));
-  DT_TRY(role::Devices devices, role::Devices::open(model.flags, log));
+  // A trained model gives the same bits at every start, and starts without measurements.
+  DT_TRY(role::Devices devices, role::Devices::open(model.flags, log, {.deterministic = true}));
   exec::Options options = role::executor_options(model.flags, exec::Options::Purpose::kInference);
   options.dtype = Type::kFloat32;
   const graph::FoldedGraph folded = graph::fold_batch_norms(learned.network.graph);

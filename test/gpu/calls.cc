@@ -51,7 +51,7 @@ Result<Outcome> time_calls(Machine& machine, const CallsOptions& options) {
   const Course course{
       .graph = std::move(graph),
       .options = mode_of("float16").options({.batch_size = options.batch, .inputs = {{.shape = options.image}}})};
-  DT_TRY(const auto learner, Learner::create(machine.backend(), course));
+  DT_TRY(const auto learner, Learner::create(machine.fast_backend(), course));
   const Images images = random_images(course, options.classes);
   DT_TRY(const std::vector<cuda::TimedCall> calls,
          learner->time_calls(Batch::of(images.data, images.labels), options.steps));

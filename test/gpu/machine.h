@@ -35,7 +35,10 @@ class Machine {
  public:
   virtual ~Machine() = default;
   [[nodiscard]] virtual const Facts& facts() const = 0;
+  // Computes the same bits in every run.
   virtual exec::Backend& backend() = 0;
+  // Measures which of cuDNN's plans are the fastest, as training does without --deterministic.
+  virtual exec::Backend& fast_backend() { return backend(); }
   // Called by each thread before it uses the backend.
   virtual void use() = 0;
   // Waits until the device has done everything that was queued. An Error means that the device is lost for this

@@ -100,11 +100,12 @@ CudaGraphExec captured(cudaStream_t stream, const std::function<Result<>()>& wor
 
 class CudaMachine final : public Machine {
  public:
-  CudaMachine(Facts facts, std::unique_ptr<exec::Backend> backend)
-      : facts_(std::move(facts)), backend_(std::move(backend)) {}
+  CudaMachine(Facts facts, std::unique_ptr<exec::Backend> backend, std::unique_ptr<exec::Backend> fast)
+      : facts_(std::move(facts)), backend_(std::move(backend)), fast_(std::move(fast)) {}
 
   [[nodiscard]] const Facts& facts() const override { return facts_; }
   exec::Backend& backend() override { return *backend_; }
+  exec::Backend& fast_backend() override { return *fast_; }
   void use() override { DT_CUDA(cudaSetDevice(kDevice)); }
 
   Result<> synchronise() override {
@@ -161,16 +162,25 @@ class CudaMachine final : public Machine {
 
  private:
   Facts facts_;
-  std::unique_ptr<exec::Backend> backend_;
+  std::unique_ptr<exec::Backend> backend_, fast_;
 };
+
+Result<std::unique_ptr<exec::Backend>> open_backend(const exec::PlanSettings& plans, const Log& log) {
+  DT_TRY(std::shared_ptr<cuda::ConvolutionRunner> runner,
+         cuda::make_dnn_runner(kDevice, cuda::open_plan_store(plans, log), log));
+  return cuda::make_backend(kDevice, std::move(runner));
+}
 
 }  // namespace
 
 Result<std::unique_ptr<Machine>> open_machine(const std::string& plan_cache, const Log& log) {
   try {
     DT_TRY(Facts facts, facts_of_device());
-    DT_TRY(std::shared_ptr<cuda::ConvolutionRunner> runner, cuda::make_dnn_runner(kDevice, plan_cache, log));
-    return std::make_unique<CudaMachine>(std::move(facts), cuda::make_backend(kDevice, std::move(runner)));
+    // Each backend has a file of its own, because the one that saves last would replace the other's plans.
+    const std::string measured = plan_cache.empty() ? "" : plan_cache + ".measured";
+    DT_TRY(std::unique_ptr<exec::Backend> same_bits, open_backend({.deterministic = true, .cache = plan_cache}, log));
+    DT_TRY(std::unique_ptr<exec::Backend> fast, open_backend({.cache = measured}, log));
+    return std::make_unique<CudaMachine>(std::move(facts), std::move(same_bits), std::move(fast));
   } catch (const cuda::DeviceError& error) {
     return fail(Code::kDevice, "{}", error.what());
   }

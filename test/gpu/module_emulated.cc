@@ -19,7 +19,7 @@ class EmulatedModule final : public exec::DeviceModule {
   Result<PlannedBytes> planned_bytes(const graph::Graph& graph, const exec::Options& options) override {
     return cuda::planned_bytes(graph, options);
   }
-  Result<std::unique_ptr<exec::Backend>> make_backend(int, const std::string&, const Log&) override {
+  Result<std::unique_ptr<exec::Backend>> make_backend(int, const exec::PlanSettings&, const Log&) override {
     return cuda::test::emulated_backend();
   }
   Result<std::unique_ptr<optim::ArrayOptimizer>> make_optimizer(exec::Executor& executor,

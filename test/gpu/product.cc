@@ -28,7 +28,7 @@ const Shape kImage = {1, 28, 28};
 constexpr int64_t kClasses = 10;
 
 Result<std::unique_ptr<exec::Backend>> module_backend(exec::DeviceModule& module) {
-  return module.make_backend(0, "", Log::silent());
+  return module.make_backend(0, {.deterministic = true}, Log::silent());
 }
 
 Result<graph::Graph> model(const std::string& network) {

@@ -56,7 +56,7 @@ double median(std::vector<double> values) {
 
 Result<Speed> measure_speed(Machine& machine, const Course& course, const SpeedOptions& options) {
   const int64_t free_before = machine.memory().free_bytes;
-  DT_TRY(const auto learner, Learner::create(machine.backend(), course));
+  DT_TRY(const auto learner, Learner::create(machine.fast_backend(), course));
   DT_TRY(const graph::Shapes shapes, graph::infer_shapes(course.graph, course.options.inputs[0].shape));
   const Images images = random_images(course, shapes.heads[0].outputs);
   const auto batch = exec::Batch::of(images.data, images.labels);

@@ -96,7 +96,7 @@ TEST_CASE("a directory with another run is refused, or cleared of that run with 
   const test::InTempDir here;
   test::leave_run("a", test::lenet({}), 7);
   for (const char* file : {"a/worker-0.log", "a/metrics.jsonl", "a/lenet-symbol.json", "a/lenet-0008.states.new",
-                           "a/synset.txt", "a/notes.txt", "a/lenet.txt"}) {
+                           "a/synset.txt", "a/cudnn-plans-0.json", "a/notes.txt", "a/lenet.txt"}) {
     write(file);
   }
   for (const char* directory : {"a/tensorboard/worker-0", "a/tensorboard/worker-1"}) {
@@ -110,7 +110,7 @@ TEST_CASE("a directory with another run is refused, or cleared of that run with 
   {
     const RunDir dir = must(RunDir::claim(test::lenet({"--run-dir", "a", "--overwrite"}), std::nullopt));
     for (const char* file : {"a/worker-0.log", "a/metrics.jsonl", "a/lenet-symbol.json", "a/lenet-0007.params",
-                             "a/lenet-0008.states.new", "a/synset.txt"}) {
+                             "a/lenet-0008.states.new", "a/synset.txt", "a/cudnn-plans-0.json"}) {
       CHECK_FALSE(fs::exists(file));
     }
     CHECK(fs::exists("a/notes.txt"));

@@ -15,6 +15,13 @@ Result<Plan> Planner::plan(const ConvolutionPass& pass) {
   if (std::optional<Plan> plan = stored(key)) return std::move(*plan);
   DT_TRY(TimedPlan chosen, choose(pass), "choosing cuDNN's engine for {}", pass.text());
   chosen_++;
+  if (files_.is_resumed && !has_warned_of_bits_) {
+    has_warned_of_bits_ = true;
+    log_.warn(
+        "the run directory has no plan for {} on {}, so a new one is chosen; the results may differ in the last "
+        "bits from those of an uninterrupted run",
+        pass.text(), device_.identity());
+  }
   store(key, chosen);
   return std::move(chosen.plan);
 }

@@ -18,6 +18,8 @@ struct PlanFiles {
   // The run's own, which is searched first and gets every plan that is used. A resumed run needs the same plans for the
   // same bits, even if the user's cache has been deleted or changed since.
   PlanCache* run = nullptr;
+  // Whether `run` had plans when it was opened. If it then lacks one that is needed, a warning says so.
+  bool is_resumed = false;
 };
 
 // How plans are measured. Plans with the option `deterministic` are never measured, because times vary from start to
@@ -71,6 +73,7 @@ class Planner {
   std::optional<double> began_;  // when the first plan was measured
   int64_t measured_ = 0;         // passes whose plans were measured
   bool has_warned_ = false;
+  bool has_warned_of_bits_ = false;  // of all graphs
 };
 
 }  // namespace dtrain::cuda

@@ -2,9 +2,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <mutex>
 #include <optional>
 
 #include "cuda/dnn/handle.h"
+#include "cuda/dnn/measure.h"
 #include "cuda/dnn/planner.h"
 
 namespace dtrain::cuda {
@@ -36,44 +38,96 @@ class DnnPlan final : public ConvolutionPlan {
   cudnnHandle_t handle_;
 };
 
+}  // namespace
+
+class PlanStore {
+ public:
+  PlanStore(const exec::PlanSettings& settings, const Log& log)
+      : deterministic(settings.deterministic),
+        cache_(settings.cache.empty() ? PlanCache() : PlanCache::open(settings.cache, log)),
+        run_(settings.run.empty() ? PlanCache() : PlanCache::open_of_run(settings.run, settings.resumed, log)) {}
+
+  // Makes a plan. One thread at a time, so that no measurement runs at the same time as another, and a device takes the
+  // plans that another one has stored.
+  Result<Plan> plan(Planner& planner, const ConvolutionPass& pass) {
+    const std::lock_guard lock(mutex_);
+    return planner.plan(pass);
+  }
+
+  // Without these files, the next start takes longer, and a resumed run may compute other bits.
+  void save(const Log& log) {
+    const std::lock_guard lock(mutex_);
+    if (const Result<> saved = cache_.save(); !saved) {
+      log.warn("cannot store cuDNN's plans, so the next run chooses them again: {}", saved.error().line());
+    }
+    if (const Result<> saved = run_.save(); !saved) {
+      log.warn(
+          "cannot store cuDNN's plans, so a resumed run may choose others, and its results may differ in the last "
+          "bits: {}",
+          saved.error().line());
+    }
+  }
+
+  [[nodiscard]] PlanFiles files() { return {&cache_, &run_, is_resumed_}; }
+
+  const bool deterministic;
+
+ private:
+  std::mutex mutex_;
+  PlanCache cache_, run_;
+  const bool is_resumed_ = run_.size() > 0;
+};
+
+namespace {
+
 class DnnRunner final : public ConvolutionRunner {
  public:
-  DnnRunner(CudnnHandle handle, Device device, PlanCache cache, const Log& log)
-      : handle_(std::move(handle)), device_(std::move(device)), cache_(std::move(cache)), log_(log) {}
+  DnnRunner(CudnnHandle handle, Device device, std::shared_ptr<PlanStore> plans, const Log& log)
+      : handle_(std::move(handle)), device_(std::move(device)), plans_(std::move(plans)), log_(log) {}
 
   Result<std::shared_ptr<const ConvolutionPlan>> plan(const ConvolutionPass& pass, bool tf32) override {
-    DT_TRY(Plan plan, planner(tf32).plan(pass));
+    DT_TRY(Plan plan, plans_->plan(planner(tf32), pass));
     return std::make_shared<DnnPlan>(std::move(plan), pass, handle_.get());
   }
 
-  // Stores the plans. A cache that cannot be written only costs time at the next start.
   void planned() override {
-    if (const Result<> saved = cache_.save(); !saved)
-      log_.warn("cannot store cuDNN's plans, so the next run chooses them again: {}", saved.error().line());
+    for (std::optional<Planner>& planner : planners_) {
+      if (planner) planner->graph_done();
+    }
+    plans_->save(log_);
   }
 
  private:
   Planner& planner(bool tf32) {
     std::optional<Planner>& planner = planners_[tf32 ? 1 : 0];
-    if (!planner) planner.emplace(device_, PlanOptions{.tf32 = tf32, .deterministic = true}, PlanFiles{&cache_});
+    if (!planner) {
+      const PlanOptions options{.tf32 = tf32, .deterministic = plans_->deterministic};
+      const PlanTiming timing{
+          .prepare = [handle = handle_.get()](const ConvolutionPass& pass) { return measure_on_device(handle, pass); }};
+      planner.emplace(device_, options, plans_->files(), timing, log_);
+    }
     return *planner;
   }
 
   CudnnHandle handle_;
   Device device_;
-  PlanCache cache_;
+  std::shared_ptr<PlanStore> plans_;
   Log log_;
   std::optional<Planner> planners_[2];  // index 0 without TF32, index 1 with TF32
 };
 
 }  // namespace
 
-Result<std::shared_ptr<ConvolutionRunner>> make_dnn_runner(int device, const std::string& plan_cache, const Log& log) {
+std::shared_ptr<PlanStore> open_plan_store(const exec::PlanSettings& settings, const Log& log) {
+  return std::make_shared<PlanStore>(settings, log);
+}
+
+Result<std::shared_ptr<ConvolutionRunner>> make_dnn_runner(int device, std::shared_ptr<PlanStore> plans,
+                                                           const Log& log) {
   DT_CUDA(cudaSetDevice(device));
   CudnnHandle handle = make_cudnn_handle();
   DT_TRY(Device described, Device::of(handle.get()));
-  PlanCache cache = plan_cache.empty() ? PlanCache() : PlanCache::open(plan_cache, log);
-  return std::make_shared<DnnRunner>(std::move(handle), std::move(described), std::move(cache), log);
+  return std::make_shared<DnnRunner>(std::move(handle), std::move(described), std::move(plans), log);
 }
 
 }  // namespace dtrain::cuda

@@ -2,17 +2,20 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "base/log.h"
 #include "cuda/executor/convolution_runner.h"
+#include "exec/device_module.h"
 
 namespace dtrain::cuda {
 
-// Creates a runner for device `device`. plan_cache: the file of dnn/plan_cache.h, or empty. Code::kDevice if cuDNN
-// cannot use the device.
-//
-// Engines that cuDNN calls nondeterministic are excluded, so the same run gives the same weights.
-Result<std::shared_ptr<ConvolutionRunner>> make_dnn_runner(int device, const std::string& plan_cache, const Log& log);
+// The files of plans (dnn/plan_cache.h), and how new plans are chosen. Runners of several devices may share it, also if
+// several threads use them.
+class PlanStore;
+std::shared_ptr<PlanStore> open_plan_store(const exec::PlanSettings& settings, const Log& log);
+
+// Creates a runner for device `device`. Code::kDevice if cuDNN cannot use the device.
+Result<std::shared_ptr<ConvolutionRunner>> make_dnn_runner(int device, std::shared_ptr<PlanStore> plans,
+                                                           const Log& log);
 
 }  // namespace dtrain::cuda

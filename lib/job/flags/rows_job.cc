@@ -86,7 +86,8 @@ std::vector<Row> store_rows() {
        .scope = Scope::kJob,
        .environment = "MXNET_KVSTORE_REDUCTION_NTHREADS"},
       {.name = "deterministic",
-       .help = "sum the workers' gradients in the order of their ranks, which makes runs reproducible bit for bit",
+       .help = "sum the workers' gradients in the order of their ranks, and use only deterministic algorithms on GPUs, "
+               "which makes runs reproducible bit for bit",
        .bind = DT_FIELD(Flags, job.scheme.deterministic),
        .scope = Scope::kJob},
   };

@@ -23,6 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kPlanFilePrefix = "cudnn-plans-";
+
 std::string spec_path(const std::string& run_dir) {
   return run_dir + "/" + job::kJobSpecFile;
 }
@@ -63,6 +65,10 @@ bool is_checkpoint(std::string_view name, const std::string& network) {
   return name.ends_with("-symbol.json") || name.ends_with(".params") || name.ends_with(".states");
 }
 
+bool is_plan_file(std::string_view name) {
+  return name.starts_with(kPlanFilePrefix) && name.ends_with(".json");
+}
+
 // Removes the event files of all workers, and their directories if nothing else is in them.
 void remove_tensorboard(const fs::path& directory) {
   std::error_code ignored;
@@ -86,7 +92,8 @@ void remove_run(const std::string& directory) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
     const std::string name = entry.path().filename().string();
     const bool known = telemetry::is_trace_file(name) || name == job::kJobSpecFile || name == kMetricsFile ||
-                       name == "summary.json" || name == kClassNamesFile || telemetry::is_class_results_file(name);
+                       name == "summary.json" || name == kClassNamesFile || telemetry::is_class_results_file(name) ||
+                       is_plan_file(name);
     if (known || is_log(name) || name.ends_with(data::kKeptOffsetsSuffix) || (spec && is_checkpoint(name, network)))
       files.push_back(entry.path());
   }
@@ -125,6 +132,10 @@ Result<> try_to_write(const std::string& prefix) {
 }
 
 }  // namespace
+
+std::string plan_file_name(uint32_t rank) {
+  return fmt::format("{}{}.json", kPlanFilePrefix, rank);
+}
 
 std::string choose_run_dir(const job::Flags& flags, const std::optional<Resumed>& resumed) {
   if (!flags.launch.run_dir.empty()) return flags.launch.run_dir;

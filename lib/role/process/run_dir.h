@@ -5,6 +5,7 @@
 //   trace-ROLE-RANK.json, trace.json    timelines, if --trace or SIGUSR2 asked for them
 //   metrics.jsonl       created when training begins; summary.json
 //   validation-RANK.json    how each class was classified in a worker's last validation
+//   cudnn-plans-RANK.json   how a worker's GPUs compute convolutions
 //   tensorboard/        a directory of event files for each worker; created at the first step
 //   synset.txt          the names of the classes, if the data are class directories
 //   *.offsets           offsets of the records in a file without an index, if no index can be written next to it
@@ -27,6 +28,8 @@ namespace dtrain::role {
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kClassNamesFile = "synset.txt";
 inline constexpr const char* kTensorBoardDirectory = "tensorboard";
+// The file with the choices of a worker's GPUs (exec::PlanSettings): "cudnn-plans-0.json".
+std::string plan_file_name(uint32_t rank);
 
 // --run-dir, else the resumed run's directory, else a new name made from the network and the time. Creates nothing.
 std::string choose_run_dir(const job::Flags& flags, const std::optional<Resumed>& resumed);

@@ -24,21 +24,22 @@ std::string plan_cache(const std::string& cache_dir, const Log& log) {
 
 }  // namespace
 
-Result<Devices> Devices::open(const job::Flags& flags, const Log& log) {
+Result<Devices> Devices::open(const job::Flags& flags, const Log& log, exec::PlanSettings plans) {
   Devices devices;
   if (flags.device.gpus.empty()) {
     devices.backends_.push_back(exec::make_cpu_backend());
     return devices;
   }
   DT_TRY(devices.module_, load_devices(), "opening --gpus");
-  const std::string cache = plan_cache(flags.launch.cache_dir, log);
+  plans.cache = plan_cache(flags.launch.cache_dir, log);
+  plans.deterministic |= flags.job.scheme.deterministic;
   for (const int64_t gpu : flags.device.gpus) {
     const int number = static_cast<int>(gpu);
     DT_TRY(const std::string name, devices.module_->describe(number), "opening --gpus");
     log.info("GPU {}: {}", gpu, name);
     DT_TRY(std::string bus, devices.module_->pci_bus_id(number), "opening --gpus");
     devices.gpus_.push_back({.label = std::to_string(gpu), .pci_bus_id = std::move(bus)});
-    DT_TRY(devices.backends_.emplace_back(), devices.module_->make_backend(number, cache, log));
+    DT_TRY(devices.backends_.emplace_back(), devices.module_->make_backend(number, plans, log));
   }
   return devices;
 }

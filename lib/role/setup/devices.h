@@ -24,8 +24,9 @@ namespace dtrain::role {
 // The devices and their backends. Must outlive the executors that the backends compile.
 class Devices {
  public:
+  // `plans` says which files of the run have the choices of GPUs. The flags add the user's cache, and --deterministic.
   // Code::kDevice, with a hint at --cpus, if this host has no GPUs or lacks the requested ones.
-  static Result<Devices> open(const job::Flags& flags, const Log& log);
+  static Result<Devices> open(const job::Flags& flags, const Log& log, exec::PlanSettings plans = {});
 
   // The backend of the device with this index. All CPU devices share one backend.
   [[nodiscard]] exec::Backend& backend(size_t device) const { return *backends_[device % backends_.size()]; }

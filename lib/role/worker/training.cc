@@ -117,12 +117,21 @@ Result<train::TrainOutcome> Training::run() {
   return trainer_->run();
 }
 
+// The files of the choices that GPUs make. A resumed run makes the same choices, so that it computes the same bits.
+exec::PlanSettings Training::plan_files() const {
+  const auto in = [&](const std::string& directory) {
+    return directory + "/" + plan_file_name(setup_.coordinator.rank());
+  };
+  const std::optional<Resumed>& resumed = setup_.process.resumed;
+  return {.run = in(setup_.process.run_dir.path()), .resumed = resumed ? in(resumed->directory) : ""};
+}
+
 Result<> Training::compile() {
   if (setup_.data.train->image() != setup_.spec.flags.network.image_shape) {
     return fail(Code::kUsage, "the images of the data set have the shape {}, but --image-shape is {}",
                 to_string(setup_.data.train->image()), to_string(setup_.spec.flags.network.image_shape));
   }
-  DT_TRY(devices_, Devices::open(setup_.process.flags, setup_.process.log));
+  DT_TRY(devices_, Devices::open(setup_.process.flags, setup_.process.log, plan_files()));
   gpu_use_ = telemetry::collect_gpu_use(*setup_.process.registry, devices_->gpus());
   DT_TRY(training_, compile_with(options_.training), "compiling '{}'", setup_.spec.flags.network.network);
   if (setup_.data.validation == nullptr) {

@@ -60,6 +60,7 @@ class Training {
  private:
   Training(const TrainingSetup& setup, std::vector<size_t> bucket_begin, TrainingOptions options);
   [[nodiscard]] telemetry::Timeline* timeline() const { return &setup_.process.tracer->timeline(); }
+  [[nodiscard]] exec::PlanSettings plan_files() const;
   Result<> compile();
   Result<> check_memory();
   Result<> make_store(const MakeStore& make_store);

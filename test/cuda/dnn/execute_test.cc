@@ -3,6 +3,7 @@
 #include <iostream>
 #include <random>
 
+#include "cuda/dnn/measure.h"
 #include "cuda/dnn/planner.h"
 #include "support/catch.h"
 #include "support/must.h"
@@ -133,6 +134,34 @@ TEST_CASE("a plan computes what plain loops compute, chosen or from the cache", 
       }
       CHECK((round == 0 || planner.chosen() == 0));
     }
+  }
+  CHECK(cudnnDestroy(handle) == CUDNN_STATUS_SUCCESS);
+}
+
+TEST_CASE("the time of a plan is measured on the device, and the fastest of several plans is right, too", "[cuda]") {
+  if (!has_device()) {
+    std::cout << "skipped: no CUDA device\n";
+    return;
+  }
+  cudnnHandle_t handle = nullptr;
+  REQUIRE(cudnnCreate(&handle) == CUDNN_STATUS_SUCCESS);
+  {
+    const ConvolutionShape s = kShapes[0];
+    const ConvolutionPass pass{s, Pass::kForward, Type::kFloat32};
+    int measured = 0;
+    const PlanTiming timing{.prepare = [&](const ConvolutionPass& asked) {
+      measured++;
+      return measure_on_device(handle, asked);
+    }};
+    Planner planner(test::must(Device::of(handle)), {}, {}, timing);
+    const Plan plan = test::must(planner.plan(pass));
+    CHECK(measured == 1);
+    const double seconds = test::must(test::must(measure_on_device(handle, pass))(plan));
+    CHECK(seconds > 1e-7);
+    CHECK(seconds < 1);
+    const Tensors given = {whole_numbers(s.n * s.c * s.h * s.w, 1), whole_numbers(s.op.filters * s.c * 9, 2),
+                           whole_numbers(s.n * s.op.filters * s.p() * s.q(), 3), whole_numbers(s.op.filters, 4)};
+    CHECK(run(handle, plan, pass, given).y == expected(s, Pass::kForward, given).y);
   }
   CHECK(cudnnDestroy(handle) == CUDNN_STATUS_SUCCESS);
 }

@@ -233,6 +233,18 @@ TEST_CASE("the plans of the run directory win over those of the user's cache, an
   CHECK(run.size() == 2);
 }
 
+TEST_CASE("a resumed run that needs other plans than it had warns once that bits may differ", "[cuda]") {
+  PlanCache run;
+  const ReadableLog log;
+  test::must(Planner(h200(), {}, {.run = &run}, {}, log.log).plan(pass_of(256)));
+  Planner planner(h200(), {}, {.run = &run, .is_resumed = true}, {}, log.log);
+  test::must(planner.plan(pass_of(256)));
+  CHECK(log.warnings() == 0);
+  for (const int64_t images : {128, 64}) test::must(planner.plan(pass_of(images)));
+  CHECK(log.warnings() == 1);
+  CHECK_THAT(log.text(), Contains("has no plan for forward float16 128x64x56x56") && Contains("last bits"));
+}
+
 TEST_CASE("a resumed run in another directory begins with the plans of the earlier one", "[cuda]") {
   const test::TempDir directory;
   const std::string earlier = directory.path("earlier.json"), path = directory.path("now.json");

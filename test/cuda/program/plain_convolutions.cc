@@ -4,7 +4,14 @@
 
 namespace dtrain::cuda {
 
-Result<std::shared_ptr<ConvolutionRunner>> make_dnn_runner(int, const std::string&, const Log&) {
+// Logs the settings, which have no effect on plain loops.
+std::shared_ptr<PlanStore> open_plan_store(const exec::PlanSettings& settings, const Log& log) {
+  log.info("plans: deterministic {}, cache '{}', run '{}', resumed '{}'", settings.deterministic, settings.cache,
+           settings.run, settings.resumed);
+  return nullptr;
+}
+
+Result<std::shared_ptr<ConvolutionRunner>> make_dnn_runner(int, std::shared_ptr<PlanStore>, const Log&) {
   return test::plain_runner();
 }
 

@@ -107,6 +107,27 @@ TEST_CASE("a trained model is computed by a GPU, with the results of the CPU", "
   CHECK_THAT(several.output, Contains("--gpus 0,1: a trained model is computed on one GPU"));
 }
 
+// Plain loops have no plans, so this shows only the settings that the module gets (plain_convolutions.cc).
+TEST_CASE("the module gets the files of plans and --deterministic; a resumed run names the same file",
+          "[cuda][program]") {
+  const Place place;
+  const auto line_of = [](const Ended& ended) {
+    INFO(ended.output);
+    CHECK(ended.code == 0);
+    const size_t begin = ended.output.find("plans: deterministic");
+    REQUIRE(begin != std::string::npos);
+    return ended.output.substr(begin, ended.output.find('\n', begin) - begin);
+  };
+  CHECK_THAT(line_of(place.train("run", {"--gpus", "0"})), Contains("deterministic false, cache '") &&
+                                                               Contains("/cudnn-plans.json'") &&
+                                                               Contains("run 'run/cudnn-plans-0.json', resumed ''"));
+  CHECK_THAT(line_of(place.dtrain({"score", "--model", "run", "--gpus", "0"})),
+             Contains("deterministic true") && Contains("run '', resumed ''"));
+  CHECK_THAT(
+      line_of(place.dtrain({"--resume", "run", "--num-epochs", "2", "--deterministic", "1"})),
+      Contains("deterministic true") && Contains("run/cudnn-plans-0.json', resumed '") && !Contains("resumed ''"));
+}
+
 TEST_CASE("inference is measured on a GPU in DLBS's way", "[cuda][program]") {
   const Place place;
   const Ended ended = place.dtrain({"bench", "dlbs", "--model", "alexnet", "--phase", "inference", "--gpus", "0",
