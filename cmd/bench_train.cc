@@ -21,7 +21,7 @@ namespace {
 struct BenchTrainOptions {
   bench::BenchTrainOptions bench;
   int64_t threads = 0;
-  std::vector<int64_t> gpus;
+  job::GpuList gpus;
   std::string dtype = "float32";
   bool json = false;
 };
@@ -62,9 +62,9 @@ std::vector<job::FlagRow<BenchTrainOptions>> bench_train_rows() {
 // Sets the GPU, if --gpus names one, and the data type.
 Result<> choose_device(BenchTrainOptions& options) {
   options.bench.dtype = role::type_of(options.dtype);
-  if (options.gpus.size() > 1) return fail(Code::kUsage, "--gpus: bench train measures one GPU: give one number");
-  if (options.gpus.empty()) return {};
-  options.bench.gpu = static_cast<int>(options.gpus.front());
+  DT_TRY_VOID(role::find_gpus(options.gpus));
+  DT_TRY_VOID(job::check_one_gpu(options.gpus, "bench train measures one GPU"));
+  if (!options.gpus.empty()) options.bench.gpu = static_cast<int>(options.gpus.numbers.front());
   return {};
 }
 

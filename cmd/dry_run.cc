@@ -54,8 +54,27 @@ Result<std::string> memory_of_gpu(const job::Flags& flags) {
       bytes_text(batch / static_cast<double>(options.batch_size)));
 }
 
+// Finds the numbers of --gpus all in the first worker, if it would run on this host. Code::kDevice: they are not known.
+Result<> find_worker_gpus(job::Flags& flags) {
+  job::GpuList& gpus = flags.device.gpus;
+  if (gpus.has_numbers()) return {};
+  if (flags.launch.on_other_hosts()) return fail(Code::kDevice, "it does not know the GPUs of the other hosts");
+  const bool is_launcher = flags.launch.role == job::Role::kNone;
+  if (gpus.is_all() && is_launcher) gpus = job::part_of(gpus, 0, flags.job.num_workers);
+  return role::find_gpus(flags.device);
+}
+
+// What --gpus all means on this host; empty if it is not given or not known.
+std::string gpus_text(const job::GpuList& gpus) {
+  if (gpus.parts == 0 || !gpus.has_numbers()) return "";
+  return fmt::format("--gpus {} on this host: {}\n", job::format_value(gpus), job::format_value(gpus.numbers));
+}
+
 // The memory that the processes need, and a warning if less is free.
-Result<std::string> memory_text(const job::Flags& flags) {
+Result<std::string> memory_text(job::Flags& flags) {
+  const Result<> found = find_worker_gpus(flags);
+  if (!found && found.error().code != Code::kDevice) return tl::unexpected(found.error());
+  if (!found) return fmt::format("memory of a worker: cannot be computed on this host: {}\n", found.error().message);
   const Result<role::Devices> opened = role::Devices::open(flags, Log::silent());
   if (!opened) {
     const Result<std::string> planned = memory_of_gpu(flags);
@@ -228,9 +247,9 @@ Result<std::string> dry_run_text(job::Flags flags, const std::string& process_ta
   DT_TRY(const std::string job, job_text(flags, missing));
   std::string text;
   for (const std::string& one : missing) text += fmt::format("missing on this host: {}\n", one);
-  return text + fmt::format("{}\n{}{}{}{}{}{}weights are updated {}\n", job::text(job::requested(flags)), process_table,
-                            process_table.empty() ? "" : "\n", network, rate_text(flags.job), job, memory,
-                            role::update_text(flags));
+  return text + fmt::format("{}\n{}{}{}{}{}{}{}weights are updated {}\n", job::text(job::requested(flags)),
+                            process_table, process_table.empty() ? "" : "\n", network, rate_text(flags.job), job,
+                            gpus_text(flags.device.gpus), memory, role::update_text(flags));
 }
 
 }  // namespace dtrain::cmd

@@ -59,7 +59,7 @@ std::vector<job::FlagRow<Options>> image_rows() {
        .help = "number of the GPU that computes the model, instead of the CPU",
        .bind = DT_FIELD(Options, model.flags.device.gpus, "none"),
        .min = 0,
-       .max = 1023},
+       .max = job::kGpuMax},
       training_row("threads", DT_FIELD(Options, model.flags.launch.threads, "auto"), "cores of the host"),
       training_row("data-nthreads", DT_FIELD(Options, model.flags.data.data_threads), "part of --threads"),
       training_row("max-bad-records", DT_FIELD(Options, model.flags.data.max_bad_records)),

@@ -40,7 +40,17 @@ Result<std::string> token_for(const job::Flags& flags) {
   return token.empty() ? job::make_token() : token;
 }
 
+// Without --worker-cores and --server-cores, whole nodes are requested from Slurm, with all of their GPUs. With them,
+// the user's own options may request GPUs.
+Result<> check_slurm_gpus(const job::Flags& flags) {
+  const job::BatchFlags& batch = flags.batch;
+  const bool whole_nodes = batch.worker_cores == 0 && batch.server_cores == 0;
+  return check_all_gpus(flags, "Slurm, with --worker-cores or --server-cores,",
+                        whole_nodes || !batch.submit_options.empty());
+}
+
 Result<std::string> slurm_file(const UserCommand& command) {
+  DT_TRY_VOID(check_slurm_gpus(command.flags));
   DT_TRY(const BatchRequest request, request_of(command, "slurm"));
   // The output is not written to the run directory, which may not exist when the script is submitted.
   return sbatch_script(request, request.directory + "/slurm-%j.out");
@@ -69,6 +79,7 @@ Result<std::string> sge_file(const UserCommand& command) {
 }
 
 Result<std::string> yarn_file(const UserCommand& command) {
+  DT_TRY_VOID(check_all_gpus(command.flags, "YARN"));
   DT_TRY(const BatchRequest request, request_of(command, ""));
   DT_TRY(const std::string token, token_for(command.flags));
   DT_TRY(const launch::Variables exports, launch::variables_of(command.flags.launch, command.environment));
@@ -115,6 +126,7 @@ Result<std::string> batch_file(std::string_view system, const UserCommand& comma
 }
 
 Result<KubernetesJob> kubernetes_job(const UserCommand& command, const std::string& suffix) {
+  DT_TRY_VOID(check_all_gpus(command.flags, "Kubernetes"));
   DT_TRY(const BatchRequest request, request_of(command, ""));
   DT_TRY(const std::string token, token_for(command.flags));
   DT_TRY(const launch::Variables exports, launch::variables_of(command.flags.launch, command.environment));
@@ -150,6 +162,7 @@ Result<Submission> submission_of(const UserCommand& command, const std::string& 
                 "--submit-option=--nodelist=NODES",
                 command.flags.launch.hostfile);
   }
+  DT_TRY_VOID(check_slurm_gpus(command.flags));
   Submission submission{.request = {}, .script = {}, .script_file = run_dir + "/slurm.sh"};
   DT_TRY(submission.request,
          batch_request(command, {.launcher = launcher, .run_dir = run_dir, .checkpoints = checkpoints}));

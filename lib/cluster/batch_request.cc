@@ -42,7 +42,7 @@ NodeRequest node_request(const job::Flags& flags, const job::HostAssignment& ass
                           load.servers * or_else(batch.server_memory, batch.worker_memory);
     if (cores) most.cores = std::max(most.cores, core_count);
     most.memory = std::max(most.memory, bytes);
-    most.gpus = std::max(most.gpus, load.workers * std::ssize(flags.device.gpus));
+    most.gpus = std::max(most.gpus, load.workers * std::ssize(flags.device.gpus.numbers));
   }
   return most;
 }
@@ -86,6 +86,14 @@ std::string name_of(const job::Flags& flags, const std::string& network) {
 
 }  // namespace
 
+Result<> check_all_gpus(const job::Flags& flags, const char* system, bool gives_all) {
+  if (flags.device.gpus.has_numbers() || gives_all) return {};
+  return fail(Code::kUsage,
+              "--gpus {}: {} gives a job only the GPUs that it requests, so their number must be known: give numbers, "
+              "such as --gpus 0-3 for 4 GPUs",
+              job::format_value(flags.device.gpus), system);
+}
+
 const std::vector<std::string>& batch_flags() {
   static const std::vector<std::string> names = {"nodes",         "queue",        "jobname",       "time-limit",
                                                  "worker-cores",  "server-cores", "worker-memory", "server-memory",
@@ -100,7 +108,9 @@ int64_t nodes_of(const job::Flags& flags) {
 Result<job::HostAssignment> assign_to_unknown_nodes(const job::Flags& flags) {
   job::HostFile file{.name = "--nodes", .lines = {}};
   for (int64_t i = 1; i <= nodes_of(flags); i++) file.lines.push_back({.host = fmt::format("NODE{}", i), .number = i});
-  return job::assign_hosts(file, {.servers = flags.job.num_servers, .workers = flags.job.num_workers});
+  job::AssignmentOptions options = job::assignment_options(flags);
+  options.order = job::HostOrder::kSpread;
+  return job::assign_hosts(file, options);
 }
 
 Result<BatchRequest> batch_request(const UserCommand& command, const CommandInside& inside) {
@@ -117,7 +127,7 @@ Result<BatchRequest> batch_request(const UserCommand& command, const CommandInsi
         "--sync-dst-dir: the nodes of a batch job are not known yet: start dtrain in a directory that all nodes "
         "share");
   }
-  DT_TRY_VOID(check_gpus(flags.device.gpus));
+  DT_TRY_VOID(check_gpus(flags.device.gpus.numbers));
   DT_TRY(const job::HostAssignment assignment, assign_to_unknown_nodes(flags));
   BatchRequest request{.name = {}, .queue = flags.batch.queue, .nodes = nodes_of(flags)};
   request.network = job::network_label(flags.job.network.network);

@@ -61,6 +61,10 @@ struct CommandInside {
 // Code::kUsage: more nodes than processes, GPUs that are not numbered from 0, or a flag that cannot be used here.
 Result<BatchRequest> batch_request(const UserCommand& command, const CommandInside& inside);
 
+// Code::kUsage for --gpus all, with a system that gives a job only as many GPUs as it requests. `gives_all`: whether
+// the request includes all GPUs of the nodes.
+Result<> check_all_gpus(const job::Flags& flags, const char* system, bool gives_all = false);
+
 // The names of the flags that only make requests to a batch system.
 const std::vector<std::string>& batch_flags();
 // The number of nodes that the flags request.

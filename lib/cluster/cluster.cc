@@ -33,8 +33,7 @@ Result<job::HostAssignment> assign_to(const std::vector<std::string>& hosts, con
                                       const std::string& name) {
   job::HostFile file{.name = name, .lines = {}};
   for (const std::string& host : hosts) file.lines.push_back({.host = host, .number = std::ssize(file.lines) + 1});
-  return job::assign_hosts(
-      file, {.servers = flags.job.num_servers, .workers = flags.job.num_workers, .order = flags.launch.host_order});
+  return job::assign_hosts(file, job::assignment_options(flags));
 }
 
 // The starter of the cluster, and its hosts if the job does not name them.
@@ -73,6 +72,7 @@ std::string user_name() {
 }
 
 Result<YarnSetting> yarn_setting(const job::Flags& flags, const job::Environment& environment) {
+  DT_TRY_VOID(check_all_gpus(flags, "YARN"));
   YarnSetting setting{.url = {}, .name = {}, .request = {}};
   DT_TRY(setting.url,
          parse_yarn_url(flags.launch.launcher_argument, environment("HADOOP_USER_NAME").value_or(user_name())));
@@ -113,7 +113,7 @@ Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& en
     cluster.assignment = *named;
   } else {
     DT_TRY(cluster.assignment, assign_to(found.hosts, flags, "the allocation"));
-    if (flags.launch.launcher == "slurm") share_gpus(flags.device.gpus, environment, cluster.assignment);
+    if (flags.launch.launcher == "slurm") share_gpus(flags.device.gpus.numbers, environment, cluster.assignment);
   }
   return cluster;
 }

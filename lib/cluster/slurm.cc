@@ -66,7 +66,7 @@ void share_gpus(const std::vector<int64_t>& gpus, const job::Environment& enviro
     if (slots.size() < 2 || std::ssize(slots) * each > on_node) continue;
     int64_t next = 0;
     for (job::ProcessSlot* slot : slots) {
-      for (int64_t i = 0; i < each; i++) slot->gpus.push_back(next++);
+      for (int64_t i = 0; i < each; i++) slot->gpus.numbers.push_back(next++);
     }
   }
 }

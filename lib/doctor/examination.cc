@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
+#include <optional>
 
 #include "doctor/gather.h"
 #include "doctor/host_side.h"
 #include "doctor/peers.h"
+#include "job/flags/gpu_list.h"
 #include "job/process/token.h"
 #include "launch/connect_gate.h"
 #include "launch/host_runs.h"
@@ -64,8 +65,8 @@ class Examination {
  private:
   // What is known about one host before the examination. Indexed by Command::host_number.
   struct Part {
-    Command command;               // the command of one of the job's processes on this host
-    std::set<std::string> gpus{};  // the GPUs of all workers on this host, if the host file gives them
+    Command command;                     // the command of one of the job's processes on this host
+    std::optional<job::GpuList> gpus{};  // the GPUs of all workers on this host; nullopt: as in the command
   };
 
   Result<> plan();
@@ -127,12 +128,10 @@ void Examination::add_process(const Command& command) {
   if (host.workers + host.servers == 0 || (is_worker && host.workers == 0)) part.command = command;
   (is_worker ? host.workers : host.servers)++;
   host.has_first_worker = host.has_first_worker || (is_worker && command.rank == 0);
-  const std::string gpus = is_worker ? last_value(command.arguments, "--gpus") : "";
-  for (size_t begin = 0; begin < gpus.size();) {
-    const size_t end = std::min(gpus.find(',', begin), gpus.size());
-    part.gpus.insert(gpus.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  job::GpuList gpus;
+  if (!is_worker || !job::parse_value(last_value(command.arguments, "--gpus"), gpus) || gpus.empty()) return;
+  if (!part.gpus) part.gpus.emplace();
+  job::add_gpus(gpus.has_numbers() ? gpus : job::GpuList::all(), *part.gpus);
 }
 
 // Returns the command that examines a host. `own`: flags of examine-host.
@@ -148,9 +147,7 @@ Command Examination::host_command(size_t host_number, const std::vector<std::str
   command.arguments.emplace_back("--");
   command.arguments.insert(command.arguments.end(), std::next(part.command.arguments.begin()),
                            part.command.arguments.end());
-  if (part.gpus.size() > 1) {
-    command.arguments.insert(command.arguments.end(), {"--gpus", fmt::format("{}", fmt::join(part.gpus, ","))});
-  }
+  if (part.gpus) command.arguments.insert(command.arguments.end(), {"--gpus", job::format_value(*part.gpus)});
   return command;
 }
 

@@ -100,8 +100,9 @@ Result<> add_set(const data::SetFiles& set, std::vector<DataFile>& files) {
   return {};
 }
 
-void look_at_gpus(const job::Flags& flags, Gpus& gpus) {
-  gpus.asked = !flags.device.gpus.empty();
+// Finds the numbers of --gpus all, too.
+void look_at_gpus(job::GpuList& asked, Gpus& gpus) {
+  gpus.asked = !asked.empty();
   if (!gpus.asked) return;
   std::ifstream driver("/proc/driver/nvidia/version");
   for (std::string word; driver >> word;) {
@@ -119,7 +120,8 @@ void look_at_gpus(const job::Flags& flags, Gpus& gpus) {
   gpus.cuda = versions.runtime;
   gpus.nccl = versions.collectives;
   gpus.count = (*module)->device_count().value_or(0);
-  for (const int64_t gpu : flags.device.gpus) {
+  if (const Result<> found = job::set_numbers(asked, gpus.count); !found) gpus.error = found.error().message;
+  for (const int64_t gpu : asked.numbers) {
     const Result<std::string> text = (*module)->describe(static_cast<int>(gpu));
     if (text) {
       gpus.found.push_back(fmt::format("gpu({}) {}", gpu, *text));
@@ -244,7 +246,7 @@ void measure_decoding(const job::Flags& flags, Speeds& speeds) {
 
 void gather_job(job::Flags flags, bool perf, Facts& facts) {
   const bool is_worker = flags.launch.role == job::Role::kWorker || flags.launch.role == job::Role::kNone;
-  if (is_worker) look_at_gpus(flags, facts.gpus);
+  if (is_worker) look_at_gpus(flags.device.gpus, facts.gpus);
   if (is_worker && names_data(flags)) {
     Result<std::vector<DataFile>> files = data_files(flags);
     if (files) {

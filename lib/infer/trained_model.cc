@@ -191,11 +191,10 @@ Result<LearnedNetwork> read_network(const TrainedModel& model) {
   return LearnedNetwork{std::move(network), std::move(values)};
 }
 
-Result<CompiledModel> compile_model(const TrainedModel& model, const Log& log) {
-  if (model.flags.device.gpus.size() > 1) {
-    return fail(Code::kUsage, "--gpus {}: a trained model is computed on one GPU; give one number",
-                fmt::join(model.flags.device.gpus, ","));
-  }
+Result<CompiledModel> compile_model(TrainedModel model, const Log& log) {
+  job::GpuList& gpus = model.flags.device.gpus;
+  DT_TRY_VOID(role::find_gpus(gpus));
+  DT_TRY_VOID(job::check_one_gpu(gpus, "a trained model is computed on one GPU"));
   DT_TRY(LearnedNetwork learned, read_network(model));
   // A trained model gives the same bits at every start, and starts without measurements.
   DT_TRY(role::Devices devices, role::Devices::open(model.flags, log, {.deterministic = true}));

@@ -79,7 +79,7 @@ struct CompiledModel {
 };
 // Compiles the model in float32 for batches of --batch-size images, for the CPU or the GPU that --gpus names. Fails
 // like read_network and Devices::open; Code::kUsage if there are several GPUs.
-Result<CompiledModel> compile_model(const TrainedModel& model, const Log& log);
+Result<CompiledModel> compile_model(TrainedModel model, const Log& log);
 
 // Options for a loader that loads each of the `images` images once, in order and without labels. The number of threads
 // and the limit of bad records are taken from the flags.

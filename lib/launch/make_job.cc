@@ -23,6 +23,8 @@ struct Common {
   std::vector<std::string> environment;  // variables of all processes, after those that the user gave
   Variables variables;
   std::optional<job::HostAssignment> assignment;
+  job::GpuList gpus;                         // the value of --gpus
+  int64_t workers_here = 0;                  // number of the job's workers if all of them run on this host; otherwise 0
   std::vector<job::SshAddress> other_hosts;  // other hosts; empty: all processes run on this one
   // Indexed by rank: the Command::host_number of each server and worker. Empty without other hosts.
   std::vector<size_t> host_of_server, host_of_worker;
@@ -98,6 +100,8 @@ Common common_of(const JobSetting& setting) {
   }
   common.variables = setting.variables;
   common.assignment = setting.hosts;
+  common.gpus = setting.flags.device.gpus;
+  common.workers_here = elsewhere || setting.only_rank ? 0 : setting.flags.job.num_workers;
   if (elsewhere) place_processes(setting.hosts.value(), common);
   common.remote_executable = remote_executable(setting.executable, launch.sync_dst_dir);
   if (elsewhere) common.address = setting.address;
@@ -118,6 +122,15 @@ const job::ProcessSlot* slot_of(const Common& common, const std::string& role, i
   const std::vector<job::ProcessSlot>& slots =
       role == "server" ? common.assignment->servers : common.assignment->workers;
   return &slots[static_cast<size_t>(rank)];
+}
+
+// The GPUs that are given to a worker in addition to the user's flags; empty if the flags are enough. `slot`: null if
+// there is no host file.
+job::GpuList gpus_of(const Common& common, const job::ProcessSlot* slot, int rank) {
+  const job::GpuList named = slot == nullptr ? job::GpuList() : slot->gpus;
+  const bool shares_all = named.empty() ? common.gpus.is_all() : !named.has_numbers();
+  const bool divides = shares_all && common.workers_here > 0;
+  return divides ? job::part_of(job::GpuList::all(), rank, common.workers_here) : named;
 }
 
 Command start_of(const Common& common, const std::string& role, int rank) {
@@ -145,9 +158,8 @@ Command start_of(const Common& common, const std::string& role, int rank) {
   append(command.arguments, {"--role", role, "--rank", std::to_string(rank), "--run-dir", common.run_dir});
   append(command.environment, {"DMLC_ROLE=" + role, fmt::format("DMLC_RANK={}", rank)});
   if (role == "scheduler") append(command.environment, {fmt::format("{}=1", job::kLauncherVariable)});
-  if (slot != nullptr && !slot->gpus.empty()) {
-    append(command.arguments, {"--gpus", fmt::format("{}", fmt::join(slot->gpus, ","))});
-  }
+  const job::GpuList gpus = role == "worker" ? gpus_of(common, slot, rank) : job::GpuList();
+  if (!gpus.empty()) append(command.arguments, {"--gpus", job::format_value(gpus)});
   return command;
 }
 

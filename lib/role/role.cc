@@ -1,12 +1,16 @@
 #include "role/role.h"
 
+#include "job/flags/flags.h"
 #include "role/scheduler/scheduler.h"
 #include "role/server/server.h"
+#include "role/setup/devices.h"
 #include "role/worker/worker.h"
 
 namespace dtrain::role {
 
-Result<int> run_process(const job::Flags& flags, const Signals& signals, const OnRunDir& on_run_dir) {
+Result<int> run_process(job::Flags flags, const Signals& signals, const OnRunDir& on_run_dir) {
+  const bool has_devices = flags.launch.role == job::Role::kWorker || flags.launch.role == job::Role::kNone;
+  if (has_devices) DT_TRY_VOID(find_gpus(flags.device));
   switch (flags.launch.role) {
     case job::Role::kScheduler: return run_scheduler(flags, signals);
     case job::Role::kServer: return run_server(flags, signals);

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "cluster/batch_job.h"
 #include "cluster/kubernetes.h"
 #include "cluster/kubernetes_files.h"
 #include "cluster/sge_script.h"
@@ -118,6 +119,34 @@ TEST_CASE("flags that Kubernetes cannot use are refused", "[cluster][files]") {
   }
   CHECK(dns_label("dtrain-Inception_BN") == "dtrain-inception-bn");
   CHECK(dns_label("28--") == "dtrain");
+}
+
+// The files for the systems that count GPUs need their number; whole nodes of Slurm have all of their GPUs.
+TEST_CASE("a file for --gpus all is made only where it can request all GPUs", "[cluster][files]") {
+  const auto file = [](std::string_view system, Words more) {
+    Words all = {"--launcher", "print", "--image", "i", "--gpus", "all"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Case job(all);
+    return batch_file(system, {.executable = "/opt/dtrain",
+                               .arguments = job.arguments,
+                               .flags = job.flags,
+                               .environment = [](const std::string&) { return std::optional<std::string>(); },
+                               .directory = "/home/u/job"});
+  };
+  const std::string slurm = must(file("slurm", {}));
+  CHECK(slurm.find("--exclusive") != std::string::npos);
+  CHECK(slurm.find("--gres") == std::string::npos);
+  CHECK(slurm.find("--gpus all") != std::string::npos);
+  CHECK(file("slurm", {"--worker-cores", "2", "--submit-option=--gres=gpu:2"}));
+  CHECK(file("sge", {}));
+  for (const auto& [system, more] :
+       {std::pair("slurm", Words{"--worker-cores", "2"}), {"yarn", Words{}}, {"kubernetes", Words{}}}) {
+    INFO(system);
+    const Result<std::string> refused = file(system, more);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().message.starts_with("--gpus all: "));
+    CHECK(refused.error().message.find("give numbers, such as --gpus 0-3 for 4 GPUs") != std::string::npos);
+  }
 }
 
 TEST_CASE("the specification for YARN is as stored", "[cluster][files]") {

@@ -7,8 +7,10 @@
 #include <csignal>
 
 #include "cluster/ask.h"
+#include "cluster/batch_request.h"
 #include "cluster/mpi.h"
 #include "cluster/slurm.h"
+#include "job/flags/flags.h"
 #include "proc/signal_queue.h"
 #include "support/catch.h"
 
@@ -74,7 +76,8 @@ TEST_CASE("workers on one node of Slurm get GPUs of their own, if there are enou
         },
         assignment);
     std::string text;
-    for (const job::ProcessSlot& slot : assignment.workers) text += fmt::format("[{}]", fmt::join(slot.gpus, ","));
+    for (const job::ProcessSlot& slot : assignment.workers)
+      text += fmt::format("[{}]", fmt::join(slot.gpus.numbers, ","));
     return text;
   };
   CHECK(gpus_of({0, 1}, "4") == "[0,1][][2,3]");
@@ -83,6 +86,18 @@ TEST_CASE("workers on one node of Slurm get GPUs of their own, if there are enou
   CHECK(gpus_of({1}, "4") == "[][][]");
   CHECK(gpus_of({0}, "") == "[][][]");
   CHECK(gpus_of({}, "4") == "[][][]");
+}
+
+TEST_CASE("--gpus all is refused where the number of GPUs must be requested", "[cluster][batch]") {
+  job::Flags flags;
+  flags.device.gpus = {.numbers = {0, 1}};
+  CHECK(check_all_gpus(flags, "YARN"));
+  flags.device.gpus = job::GpuList::all();
+  CHECK(check_all_gpus(flags, "Slurm", true));
+  CHECK(
+      check_all_gpus(flags, "YARN").error().message ==
+      "--gpus all: YARN gives a job only the GPUs that it requests, so their number must be known: give numbers, such "
+      "as --gpus 0-3 for 4 GPUs");
 }
 
 TEST_CASE("a question to a tool brings its lines, or its own words, or what to do without the tool",

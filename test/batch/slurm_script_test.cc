@@ -134,6 +134,7 @@ TEST_CASE("a job asks for what its fullest node carries", "[cluster][batch]") {
   CHECK(request.node.cores == 4 + 4 + 2);
   CHECK(request.node.memory == (2 * 3072LL + 500) << 20);
   CHECK(request.node.gpus == 4);
+  CHECK(must(request_of({"--gpus", "0-3", "--nodes", "3"})).node.gpus == 4);
   CHECK(options_in(sbatch_script(request, "out")) ==
         std::vector<std::string>{"'--job-name=my job'", "--nodes=2", "--partition=long", "--cpus-per-task=10",
                                  "--mem=6644M", "--gres=gpu:4", "--time=90", "--signal=B:USR1@120", "--requeue",

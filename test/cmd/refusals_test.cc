@@ -65,6 +65,7 @@ TEST_CASE("wrong flags are refused with the documented exit code and a helpful m
       {{"-n", "0", "--benchmark", "1"}, 2, {"-n: 0 is less than 1"}},
       {{"-n", "2", "-s", "0", "--benchmark", "1"}, 2, {"at least one server"}},
       {{"--gpus", "99", "--benchmark", "1", "--num-batches", "1"}, 8, {"GPU", "leave out --gpus"}},
+      {{"--gpus", "all", "--benchmark", "1", "--num-batches", "1"}, 8, {"GPU", "leave out --gpus"}},
       {{"--dtype", "float16", "--benchmark", "1"}, 2, {"--dtype float16 needs a GPU", "float32", "bfloat16"}},
       {{"-p", "2"}, 2, {"--placement"}},
       {{"--hostname", "a"}, 2, {"--advertise"}},
@@ -283,6 +284,7 @@ TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
       {{"parse-log", "/nowhere/at/all"}, 7, {"/nowhere/at/all"}},
       {{"bench", "train", "--network", "lennet"}, 2, {"lennet"}},
       {{"bench", "train", "--gpus", "0"}, 8, {"the CPU is measured"}},
+      {{"bench", "train", "--gpus", "all"}, 8, {"leave out --gpus"}},
   };
   for (const Refusal& refusal : refusals) {
     const Ended ended = dtrain(refusal.arguments);

@@ -54,7 +54,8 @@ void check_assignment(const HostFile& file, const HostAssignment& assignment, co
            "{} servers and {} workers have places", assignment.servers.size(), assignment.workers.size());
   std::map<std::pair<std::string, int64_t>, std::set<int64_t>> gpus;
   for (const ProcessSlot& slot : assignment.workers) {
-    for (const int64_t gpu : slot.gpus) {
+    DT_CHECK(slot.gpus.parts <= options.workers, "{} parts for {} workers", slot.gpus.parts, options.workers);
+    for (const int64_t gpu : slot.gpus.numbers) {
       const bool is_new = gpus[{slot.ssh.host, slot.ssh.port}].insert(gpu).second;
       DT_CHECK(is_new, "two workers have GPU {} of {}", gpu, slot.host);
     }

@@ -66,7 +66,7 @@ TEST_CASE("a host file says how to reach each host and what runs there", "[job]"
   CHECK(file.lines[0].host == "node1");
   CHECK(file.lines[0].ssh_port == 0);
   CHECK(file.lines[0].slots == 2);
-  CHECK(file.lines[0].gpus == std::vector<int64_t>{0, 1});
+  CHECK(file.lines[0].gpus.numbers == std::vector<int64_t>{0, 1});
   CHECK(file.lines[1].host == "node2");
   CHECK(file.lines[1].ssh_port == 2222);
   CHECK(file.lines[1].user == "train");
@@ -119,12 +119,13 @@ TEST_CASE("slots limit the processes of a host, and packing fills them host by h
 TEST_CASE("a host's GPUs are divided among its workers", "[job]") {
   const auto gpus = [](const HostAssignment& assignment) {
     std::vector<std::vector<int64_t>> all;
-    for (const ProcessSlot& slot : assignment.workers) all.push_back(slot.gpus);
+    for (const ProcessSlot& slot : assignment.workers) all.push_back(slot.gpus.numbers);
     return all;
   };
   using Lists = std::vector<std::vector<int64_t>>;
   CHECK(gpus(assigned("a gpus=0,1,2,3\nb gpus=1,0\nc\n", 0, 4)) == Lists{{0, 1}, {1, 0}, {}, {2, 3}});
   CHECK(gpus(assigned("a gpus=0,1,2\n", 1, 2)) == Lists{{0}, {1, 2}});
+  CHECK(gpus(assigned("a gpus=4-6,0\n", 0, 2)) == Lists{{4, 5}, {6, 0}});
   // A host has the GPUs of all its lines.
   CHECK(gpus(assigned("a gpus=0,1\na gpus=0,1\n", 0, 2)) == Lists{{0}, {1}});
   CHECK(gpus(assigned("a gpus=3\nb\na gpus=5\n", 0, 3)) == Lists{{3}, {}, {5}});
@@ -132,6 +133,27 @@ TEST_CASE("a host's GPUs are divided among its workers", "[job]") {
   CHECK(gpus(assigned("a:2201 gpus=0\na:2202 gpus=0\n", 0, 2)) == Lists{{0}, {0}});
   CHECK(assigned("a gpus=0\n", 3, 1).servers[2].gpus.empty());
   CHECK_THAT(refused_seats("a gpus=0\n", 0, 2), Contains("hosts: a has 1 GPUs for 2 workers"));
+}
+
+// With --gpus all, a process of each host finds out how many GPUs that are.
+TEST_CASE("all GPUs of a host are divided among its workers in parts", "[job][gpus]") {
+  const auto gpus = [](const std::string& text, int64_t workers, bool all_gpus) {
+    const Result<HostAssignment> assignment =
+        assign_hosts(hosts_in(text), {.servers = 1, .workers = workers, .all_gpus = all_gpus});
+    INFO((assignment ? "" : assignment.error().text()));
+    REQUIRE(assignment);
+    CHECK(assignment->servers.front().gpus.empty());
+    std::string all;
+    for (const ProcessSlot& slot : assignment->workers) {
+      all += fmt::format("{}{}={}", all.empty() ? "" : " ", slot.host, format_value(slot.gpus));
+    }
+    return all;
+  };
+  CHECK(gpus("s role=server\na\nb\n", 3, true) == "a=all:1/2 b=all a=all:2/2");
+  CHECK(gpus("s role=server\na:2201\na:2202\na:2201 user=u\n", 3, true) == "a=all:1/2 a=all a=all:2/2");
+  // The numbers in the file count more than the flag.
+  CHECK(gpus("s role=server\na gpus=2,3\nb\n", 3, true) == "a=2 b=all a=3");
+  CHECK(gpus("s role=server\na\nb\n", 3, false) == "a= b= a=");
 }
 
 TEST_CASE("mistakes in a host file are refused with the number of the line", "[job]") {
@@ -143,9 +165,11 @@ TEST_CASE("mistakes in a host file are refused with the number of the line", "[j
   CHECK_THAT(refused_hosts("a slots=2 slots=3\n"), Contains("slots is given twice"));
   CHECK_THAT(refused_hosts("a slots=0\n"), Contains("slots: a host needs at least 1 slot, not 0"));
   CHECK_THAT(refused_hosts("a slots=x\n"), Contains("slots: 'x' is not a whole number"));
-  CHECK_THAT(refused_hosts("a gpus=0,0\n"), Contains("gpus: '0,0' is not a list of distinct GPUs"));
+  CHECK_THAT(refused_hosts("a gpus=0,0\n"), Contains("gpus: '0,0' names GPU 0 twice"));
   CHECK_THAT(refused_hosts("a gpus=\n"), Contains("gpus: ''"));
   CHECK_THAT(refused_hosts("a gpus=-1\n"), Contains("gpus: '-1'"));
+  CHECK_THAT(refused_hosts("a gpus=0-\n"), Contains("hosts:1: gpus: '0-' is neither"));
+  CHECK_THAT(refused_hosts("a gpus=all:1/2\n"), Contains("gpus: 'all:1/2' does not name GPUs of the host"));
   CHECK_THAT(refused_hosts("a gpus=auto\n"), Contains("list them: gpus=0,1"));
   CHECK_THAT(refused_hosts("a role=scheduler\n"), Contains("Choose from: server, worker, any"));
   CHECK_THAT(refused_hosts("a user=-l\n"), Contains("user: '-l'"));

@@ -173,7 +173,7 @@ TEST_CASE("the work load list has one positive number for each device", "[job]")
 
 TEST_CASE("GPUs allow half precision and a loss scale", "[job]") {
   const Flags flags = parsed({"--gpu", "1,0", "--dtype", "float16", "--work-load-list", "2,1"});
-  CHECK(flags.device.gpus == std::vector<int64_t>{1, 0});
+  CHECK(flags.device.gpus.numbers == std::vector<int64_t>{1, 0});
   CHECK(flags.device.count() == 2);
   CHECK(flags.job.loss_scale == "dynamic");
   CHECK(parsed({"--gpus", "0", "--dtype", "bfloat16"}).job.loss_scale == "none");

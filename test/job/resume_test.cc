@@ -216,7 +216,7 @@ TEST_CASE("a resumed run reads the same record files", "[job]") {
 TEST_CASE("devices on the command line replace those of the run", "[job]") {
   const test::TempDir dir;
   must(write_job_spec(dir.path(), run_of({"--gpus", "0,1", "--work-load-list", "1,3"}, here())));
-  CHECK(must(resumed(dir.path())).device.gpus == std::vector<int64_t>{0, 1});
+  CHECK(must(resumed(dir.path())).device.gpus.numbers == std::vector<int64_t>{0, 1});
   const Flags flags = must(resumed(dir.path(), {"--cpus", "3"}));
   CHECK(flags.device.gpus.empty());
   CHECK(flags.device.count() == 3);

@@ -84,7 +84,7 @@ TEST_CASE("a part of a job has the processes of one rank, which join the others 
 
 TEST_CASE("processes have the hosts and GPUs of the host file", "[launch]") {
   job::Flags flags = two_by_one();
-  const job::HostAssignment hosts{.servers = {{"c"}}, .workers = {{"a", {0, 1}}, {"b"}}};
+  const job::HostAssignment hosts{.servers = {{"c"}}, .workers = {{"a", {{0, 1}}}, {"b"}}};
   const std::vector<Command> local = job_with(flags, "secret", hosts).others("127.0.0.1:4711");
   CHECK(local[0].host == "c");
   CHECK(local[1].host == "a");
@@ -94,13 +94,50 @@ TEST_CASE("processes have the hosts and GPUs of the host file", "[launch]") {
   for (const Command& command : local) CHECK(command.host_number == 0);
 }
 
+TEST_CASE("the workers of one host share all of its GPUs", "[launch][gpus]") {
+  job::Flags flags = two_by_one();
+  const auto gpus_of = [&](const Job& job) {
+    std::string text;
+    for (const Command& command : job.others("127.0.0.1:4711")) {
+      const auto gpus = std::find(command.arguments.begin(), command.arguments.end(), "--gpus");
+      const bool is_given = gpus != command.arguments.end();
+      text += fmt::format("{}={} ", command.name(), is_given ? *std::next(gpus) : "");
+    }
+    return text;
+  };
+  flags.device.gpus = job::GpuList::all();
+  CHECK(gpus_of(job_with(flags)) == "server 0= worker 0=all:1/2 worker 1=all:2/2 ");
+  // With --launcher local, a host file does not place the processes, so its hosts' GPUs are this host's.
+  const job::HostAssignment hosts{.servers = {{"c"}}, .workers = {{"a", job::GpuList::all()}, {"b", {{3}}}}};
+  flags.device.gpus = {};
+  CHECK(gpus_of(job_with(flags, "secret", hosts)) == "server 0= worker 0=all:1/2 worker 1=3 ");
+  // Numbers and parts are the GPUs of every worker.
+  flags.device.gpus = {.numbers = {0, 1}};
+  CHECK(gpus_of(job_with(flags)) == "server 0= worker 0= worker 1= ");
+  flags.device.gpus = {.numbers = {}, .part = 1, .parts = 2};
+  CHECK(gpus_of(job_with(flags)) == "server 0= worker 0= worker 1= ");
+  // The nodes of a benchmark have one worker each.
+  flags.device.gpus = job::GpuList::all();
+  flags.launch.scheduler = "10.0.0.1:4000";
+  const Job part = make_job({.executable = "/opt/dtrain",
+                             .arguments = {},
+                             .flags = flags,
+                             .host = "node",
+                             .hosts = {},
+                             .run_dir = "runs/x",
+                             .token = "secret",
+                             .record_root = "",
+                             .only_rank = 0});
+  CHECK(gpus_of(part) == "server 0= worker 0= ");
+}
+
 namespace {
 
 // 1 server and 2 workers on two hosts; host "a" has two of the processes.
 Job ssh_job(job::Flags flags, std::vector<std::string> arguments = {}) {
   flags.launch.launcher = "ssh";
   const job::SshAddress a{"a", 2222, "me"}, b{"b"};
-  const job::HostAssignment hosts{.servers = {{"a", {}, a}}, .workers = {{"b", {}, b}, {"a", {0}, a}}};
+  const job::HostAssignment hosts{.servers = {{"a", {}, a}}, .workers = {{"b", {}, b}, {"a", {{0}}, a}}};
   arguments.insert(arguments.begin(), {"-n", "2", "-s", "1"});
   return make_job({.executable = "/work/build/dtrain",
                    .arguments = std::move(arguments),

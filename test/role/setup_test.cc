@@ -292,9 +292,9 @@ TEST_CASE("the processes of a host share its threads, and --threads overrides th
   CHECK(plan_threads(flags).decode == 5);
   flags.data.data_threads = 0;
   CHECK(plan_threads(flags).decode == 3);
-  flags.device.gpus = {0, 1};  // each needs one thread
+  flags.device.gpus.numbers = {0, 1};  // each needs one thread
   CHECK(plan_threads(flags).decode == 4);
-  flags.device.gpus = {0, 1, 2, 3, 4, 5, 6, 7};
+  flags.device.gpus.numbers = {0, 1, 2, 3, 4, 5, 6, 7};
   CHECK(plan_threads(flags).decode == 1);
   flags.device.gpus = {};
   flags.launch.threads = 0;

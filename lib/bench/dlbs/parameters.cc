@@ -12,7 +12,10 @@
 #include "base/nearest.h"
 #include "base/printable.h"
 #include "bench/dlbs/expression.h"
+#include "job/flags/gpu_list.h"
+#include "job/flags/value.h"
 #include "job/process/token.h"
+#include "role/setup/devices.h"
 
 namespace dtrain::bench {
 namespace {
@@ -230,6 +233,16 @@ std::pair<int64_t, int64_t> gpus_and_replicas(const std::string& gpus) {
   return {count, std::max<int64_t>(1, replicas)};
 }
 
+// Replaces ranges such as 0-3, and "all", by numbers, because other parameters depend on the number of GPUs. Other
+// texts are checked later.
+Result<std::string> numbered_gpus(const std::string& text) {
+  if (text != "all" && text.find('-') == std::string::npos) return text;
+  job::GpuList gpus;
+  DT_TRY_VOID(job::parse_value(text, gpus), "reading exp.gpus");
+  DT_TRY_VOID(role::find_gpus(gpus));
+  return job::format_value(gpus.numbers);
+}
+
 // Expands each parameter once, after the parameters that it depends on.
 class Expander {
  public:
@@ -272,6 +285,9 @@ class Expander {
       DT_TRY(parameter.value, evaluated(std::move(expanded), parameter.name));
     }
     DT_TRY(parameter.value, as_type(parameter.name, parameter.type, parameter.value));
+    if (parameter.name == "exp.gpus") {
+      DT_TRY(parameter.value, numbered_gpus(parameter.value.get<std::string>()));
+    }
     return {};
   }
 

@@ -167,7 +167,7 @@ namespace {
 
 std::vector<std::string> notes_on(const Flags& flags, const Environment& environment) {
   std::vector<std::string> notes = environment_notes(flags, environment);
-  if (flags.device.count() >= 4 && flags.job.scheme.kv_store == "local") {
+  if (flags.device.gpus.has_numbers() && flags.device.count() >= 4 && flags.job.scheme.kv_store == "local") {
     notes.push_back(fmt::format(
         "--kv-store local updates on the first of the {} devices; --kv-store device divides the work among them",
         flags.device.count()));

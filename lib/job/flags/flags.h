@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "job/flags/choices.h"
+#include "job/flags/gpu_list.h"
 #include "job/flags/store.h"
 #include "job/process/inject.h"
 #include "job/process/process_environment.h"
@@ -209,11 +210,16 @@ struct WireFlags {
 };
 
 struct DeviceFlags {
-  std::vector<int64_t> gpus;           // numbers of the GPUs to use; empty: CPU devices are used
+  GpuList gpus;                        // the GPUs to use; empty: CPU devices are used
   int64_t cpus = 1;                    // number of CPU devices if there are no GPUs
   std::vector<double> work_load_list;  // relative load of each device; empty: equal loads
   bool tf32 = false;
-  [[nodiscard]] int64_t count() const { return gpus.empty() ? cpus : static_cast<int64_t>(gpus.size()); }
+  // The number of devices. With --gpus all, only a process that has asked for the numbers knows it (find_gpus in
+  // role/setup/devices.h).
+  [[nodiscard]] int64_t count() const {
+    DT_CHECK(gpus.has_numbers(), "--gpus {}: the number of GPUs is not known yet", format_value(gpus));
+    return gpus.empty() ? cpus : static_cast<int64_t>(gpus.numbers.size());
+  }
   bool synthetic_on_device = false;  // with --benchmark: whether the batch lies in the memory of the device
   bool winograd = true;
   std::string check;  // what the first batch is compared with: "reference"; empty: nothing

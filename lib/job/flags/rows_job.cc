@@ -200,10 +200,14 @@ std::vector<Row> device_rows() {
       {.name = "gpus",
        .aliases = {"--gpu"},
        .value = "LIST",
-       .help = "numbers of the GPUs that this process uses, such as 0,1",
+       .help =
+           "GPUs of this process or of each worker: numbers and ranges, such as 0,1 or 0-3, or all; the workers of a "
+           "host divide all of its GPUs among themselves, and all:I/K is the I-th of K parts",
+       .brief = "GPUs that this process uses, such as 0,1 or 0-3, or all",
        .bind = DT_FIELD(Flags, device.gpus, "none"),
        .min = 0,
-       .max = 1023},
+       .max = kGpuMax,
+       .suggestions = {"all"}},
       {.name = "cpus",
        .value = "N",
        .help = "number of CPU devices in this process; its batch and its threads are divided among them",

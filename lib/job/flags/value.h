@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "job/flags/choices.h"
+#include "job/flags/gpu_list.h"
 #include "job/process/process_name.h"
 
 namespace dtrain::job {
@@ -168,7 +169,7 @@ inline std::optional<NumberRange> range_of(const std::chrono::milliseconds& valu
 inline std::optional<NumberRange> range_of(const Resize& value) {
   return value.edge == Resize::kFit ? std::nullopt : range_of(value.edge);
 }
-// All other types either hold no numbers or, like uint64_t (seeds), have no range.
+// All other types either hold no numbers, check them when they are parsed (GpuList), or have no range (uint64_t).
 template <class T>
 std::optional<NumberRange> range_of(const T&) {
   return std::nullopt;
@@ -190,8 +191,8 @@ std::optional<NumberRange> range_of(const std::vector<T>& values) {
 
 // True for types whose values hold numbers, for which a flag must give a range.
 template <class T>
-struct IsNumeric
-    : std::bool_constant<HasRange<T> || std::is_same_v<T, std::chrono::milliseconds> || std::is_same_v<T, Resize>> {};
+struct IsNumeric : std::bool_constant<HasRange<T> || std::is_same_v<T, std::chrono::milliseconds> ||
+                                      std::is_same_v<T, Resize> || std::is_same_v<T, GpuList>> {};
 template <class T>
 struct IsNumeric<std::optional<T>> : IsNumeric<T> {};
 template <class T>

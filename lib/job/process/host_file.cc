@@ -90,11 +90,9 @@ Result<> parse_gpus(std::string_view text, HostLine& line) {
     return fail(Code::kUsage, "this version of dtrain does not find the GPUs of a host by itself; list them: gpus=0,1");
   }
   DT_TRY_VOID(parse_value(text, line.gpus));
-  const std::set<int64_t> different(line.gpus.begin(), line.gpus.end());
-  if (line.gpus.empty() || different.size() < line.gpus.size() || *different.begin() < 0) {
-    return fail(Code::kUsage, "'{}' is not a list of distinct GPUs, numbered from 0", printable(text));
-  }
-  return {};
+  const bool is_part = line.gpus.parts > 1;
+  if (!line.gpus.empty() && !is_part) return {};
+  return fail(Code::kUsage, "'{}' does not name GPUs of the host: give numbers such as 0,1 or 0-3", printable(text));
 }
 
 Result<> parse_role(std::string_view text, HostLine& line) {
@@ -191,31 +189,27 @@ HostKey host_of(const HostLine& line) {
 }
 
 struct Shared {
-  std::vector<int64_t> gpus;    // the GPUs of all lines of the host, without repetitions
+  GpuList gpus;                 // the GPUs of all lines of the host, without repetitions
   std::vector<size_t> workers;  // ranks of the host's workers
 };
 
-Result<> divide_gpus(const HostFile& file, const std::vector<size_t>& line_of, std::vector<ProcessSlot>& workers) {
+Result<> divide_gpus(const HostFile& file, const std::vector<size_t>& line_of, bool all_gpus,
+                     std::vector<ProcessSlot>& workers) {
   std::map<HostKey, Shared> hosts;
-  for (const HostLine& line : file.lines) {
-    std::vector<int64_t>& gpus = hosts[host_of(line)].gpus;
-    for (const int64_t gpu : line.gpus) {
-      if (std::find(gpus.begin(), gpus.end(), gpu) == gpus.end()) gpus.push_back(gpu);
-    }
-  }
+  for (const HostLine& line : file.lines) add_gpus(line.gpus, hosts[host_of(line)].gpus);
   for (size_t rank = 0; rank < line_of.size(); rank++) {
     hosts[host_of(file.lines[line_of[rank]])].workers.push_back(rank);
   }
   for (const auto& [host, shared] : hosts) {
-    const size_t all = shared.gpus.size(), parts = shared.workers.size();
-    if (all == 0) continue;
-    if (parts > all) {
+    const GpuList gpus = shared.gpus.empty() && all_gpus ? GpuList::all() : shared.gpus;
+    if (gpus.empty()) continue;
+    const auto parts = std::ssize(shared.workers), count = std::ssize(gpus.numbers);
+    if (gpus.has_numbers() && parts > count) {
       return fail(Code::kUsage, "{}: {} has {} GPUs for {} workers; each worker needs one", file.name,
-                  printable(host.first), all, parts);
+                  printable(host.first), count, parts);
     }
-    for (size_t i = 0; i < parts; i++) {
-      workers[shared.workers[i]].gpus.assign(shared.gpus.begin() + static_cast<ptrdiff_t>(all * i / parts),
-                                             shared.gpus.begin() + static_cast<ptrdiff_t>(all * (i + 1) / parts));
+    for (int64_t i = 0; i < parts; i++) {
+      workers[shared.workers[static_cast<size_t>(i)]].gpus = part_of(gpus, i, parts);
     }
   }
   return {};
@@ -267,8 +261,15 @@ Result<HostAssignment> assign_hosts(const HostFile& file, const AssignmentOption
   HostAssignment assignment;
   for (const size_t line : of_servers) assignment.servers.push_back(slot_at(file.lines[line]));
   for (const size_t line : of_workers) assignment.workers.push_back(slot_at(file.lines[line]));
-  DT_TRY_VOID(divide_gpus(file, of_workers, assignment.workers));
+  DT_TRY_VOID(divide_gpus(file, of_workers, options.all_gpus, assignment.workers));
   return assignment;
+}
+
+AssignmentOptions assignment_options(const Flags& flags) {
+  return {.servers = flags.job.num_servers,
+          .workers = flags.job.num_workers,
+          .order = flags.launch.host_order,
+          .all_gpus = flags.device.gpus.is_all()};
 }
 
 Result<std::optional<HostAssignment>> read_host_assignment(const Flags& flags) {
@@ -287,8 +288,7 @@ Result<std::optional<HostAssignment>> read_host_assignment(const Flags& flags) {
         text.error().message);
   }
   DT_TRY(const HostFile file, parse_host_file(*text, name));
-  return assign_hosts(
-      file, {.servers = flags.job.num_servers, .workers = flags.job.num_workers, .order = flags.launch.host_order});
+  return assign_hosts(file, assignment_options(flags));
 }
 
 }  // namespace dtrain::job

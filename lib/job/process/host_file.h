@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "job/flags/choices.h"
+#include "job/flags/gpu_list.h"
 #include "job/process/process_name.h"
 
 namespace dtrain::job {
@@ -26,7 +27,7 @@ struct HostLine {
   int64_t ssh_port = 0;               // port of the host's ssh server; 0: ssh's own configuration decides
   std::string user = {};              // user name for ssh; empty: ssh's own configuration decides
   std::optional<int64_t> slots = {};  // maximum number of servers and workers together; nullopt: no limit
-  std::vector<int64_t> gpus = {};     // GPUs, which are divided among the host's workers; empty: not given
+  GpuList gpus = {};                  // GPUs, which are divided among the host's workers; empty: not given
   Role role = Role::kNone;            // only servers or only workers run here; kNone: both may
   int64_t number = 0;                 // line number in the file, from 1
 };
@@ -53,7 +54,7 @@ std::vector<SshAddress> ssh_addresses(const HostFile& file);
 
 struct ProcessSlot {
   std::string host;
-  std::vector<int64_t> gpus = {};  // GPUs of the process; empty: the flags decide
+  GpuList gpus = {};  // GPUs of the process; empty: the flags decide
   SshAddress ssh = {};
 };
 struct HostAssignment {
@@ -63,12 +64,17 @@ struct HostAssignment {
 struct AssignmentOptions {
   int64_t servers = 0, workers = 0;
   HostOrder order = HostOrder::kSpread;
+  bool all_gpus = false;  // --gpus all: the workers of a host whose lines name no GPUs share all of its GPUs
 };
 // Assigns the servers to hosts, then the workers. HostOrder::kSpread goes round the lines, one process per line, and
 // skips lines that are full or reserved for the other role. kPack fills each line before the next, so every line must
-// have slots. The GPUs of all lines of a host are divided among its workers in order of rank, as evenly as possible.
+// have slots. The GPUs of all lines of a host are divided among its workers in order of rank, as evenly as possible; of
+// gpus=auto, each worker gets a part (GpuList).
 // Code::kUsage: no place is left, a host has more workers than GPUs, or slots are missing for kPack.
 Result<HostAssignment> assign_hosts(const HostFile& file, const AssignmentOptions& options);
+
+// What the flags say about the assignment.
+AssignmentOptions assignment_options(const Flags& flags);
 
 // Reads --hostfile and assigns the processes of the job to its hosts; nullopt if the flag is not given.
 Result<std::optional<HostAssignment>> read_host_assignment(const Flags& flags);

@@ -161,28 +161,13 @@ Result<> resolve_loss_scale(JobFlags& job) {
   return fail(Code::kUsage, "--loss-scale {}: give dynamic, none or a number from 1 to 2^24", scale);
 }
 
-Result<> check_gpus(const Flags& flags) {
-  const std::vector<int64_t>& gpus = flags.device.gpus;
-  if (!gpus.empty() && flags.given("cpus")) {
-    return fail(Code::kUsage, "--gpus and --cpus exclude each other: a process has devices of one kind");
-  }
-  for (const int64_t gpu : gpus) {
-    if (std::count(gpus.begin(), gpus.end(), gpu) > 1) {
-      return fail(Code::kUsage, "--gpus {}: {} is given twice", format_value(gpus), gpu);
-    }
-  }
-  return {};
-}
-
 Result<> check_devices(const Flags& flags) {
   const DeviceFlags& device = flags.device;
   DT_TRY_VOID(check_type(device, flags.job.dtype));
-  DT_TRY_VOID(check_gpus(flags));
-  if (device.work_load_list.empty()) return {};
-  if (std::ssize(device.work_load_list) != device.count()) {
-    return fail(Code::kUsage, "--work-load-list {}: there are {} numbers for {} devices",
-                format_value(device.work_load_list), device.work_load_list.size(), device.count());
+  if (!device.gpus.empty() && flags.given("cpus")) {
+    return fail(Code::kUsage, "--gpus and --cpus exclude each other: a process has devices of one kind");
   }
+  if (device.gpus.has_numbers()) DT_TRY_VOID(check_work_loads(device));
   if (std::any_of(device.work_load_list.begin(), device.work_load_list.end(), [](double x) { return x <= 0; })) {
     return fail(Code::kUsage, "--work-load-list {}: each number must be above 0", format_value(device.work_load_list));
   }
@@ -400,6 +385,13 @@ Result<> resolve(Flags& flags) {
   DT_TRY_VOID(check_validation(flags.job));
   DT_TRY_VOID(resolve_loop(flags));
   return resolve_reading(flags);
+}
+
+Result<> check_work_loads(const DeviceFlags& device) {
+  const std::vector<double>& loads = device.work_load_list;
+  if (loads.empty() || std::ssize(loads) == device.count()) return {};
+  return fail(Code::kUsage, "--work-load-list {}: there are {} numbers for {} devices", format_value(loads),
+              loads.size(), device.count());
 }
 
 Result<> check_processes(const Inject& inject, const ProcessCounts& counts) {

@@ -10,9 +10,13 @@
 namespace dtrain::job {
 
 struct Flags;
+struct DeviceFlags;
 
 // Reads `flags.sources` to see which flags were given. Code::kUsage names the flags at fault. Idempotent.
 Result<> resolve(Flags& flags);
+
+// Code::kUsage if --work-load-list has not one number per device. resolve() checks this itself, unless --gpus is "all".
+Result<> check_work_loads(const DeviceFlags& device);
 
 // The number of processes in a job.
 struct ProcessCounts {

@@ -5,6 +5,7 @@
 
 #include "exec/device_group.h"
 #include "job/flags/flags.h"
+#include "job/resolve/resolve.h"
 #include "role/setup/device_loader.h"
 #include "role/setup/threads.h"
 
@@ -33,7 +34,7 @@ Result<Devices> Devices::open(const job::Flags& flags, const Log& log, exec::Pla
   DT_TRY(devices.module_, load_devices(), "opening --gpus");
   plans.cache = plan_cache(flags.launch.cache_dir, log);
   plans.deterministic |= flags.job.scheme.deterministic;
-  for (const int64_t gpu : flags.device.gpus) {
+  for (const int64_t gpu : flags.device.gpus.numbers) {
     const int number = static_cast<int>(gpu);
     DT_TRY(const std::string name, devices.module_->describe(number), "opening --gpus");
     log.info("GPU {}: {}", gpu, name);
@@ -44,10 +45,24 @@ Result<Devices> Devices::open(const job::Flags& flags, const Log& log, exec::Pla
   return devices;
 }
 
+Result<> find_gpus(job::GpuList& gpus, const std::string& module) {
+  if (gpus.has_numbers()) return {};
+  DT_TRY(const std::shared_ptr<exec::DeviceModule> devices, load_devices(module), "opening --gpus");
+  DT_TRY(const int count, devices->device_count(), "opening --gpus");
+  return job::set_numbers(gpus, count);
+}
+
+Result<> find_gpus(job::DeviceFlags& flags) {
+  if (flags.gpus.has_numbers()) return {};
+  DT_TRY_VOID(find_gpus(flags.gpus));
+  return job::check_work_loads(flags);
+}
+
 std::vector<std::string> device_names(const job::DeviceFlags& flags) {
   std::vector<std::string> names;
   for (int64_t cpu = 0; cpu < flags.cpus && flags.gpus.empty(); cpu++) names.push_back(fmt::format("cpu({})", cpu));
-  for (const int64_t gpu : flags.gpus) names.push_back(fmt::format("gpu({})", gpu));
+  for (const int64_t gpu : flags.gpus.numbers) names.push_back(fmt::format("gpu({})", gpu));
+  if (!flags.gpus.has_numbers()) names.emplace_back("gpu(all)");
   return names;
 }
 

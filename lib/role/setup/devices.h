@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/module.h"
 #include "exec/device_module.h"
 #include "exec/executor.h"
 #include "telemetry/gpu_use.h"
@@ -17,6 +18,7 @@
 namespace dtrain::job {
 struct Flags;
 struct DeviceFlags;
+struct GpuList;
 }  // namespace dtrain::job
 
 namespace dtrain::role {
@@ -41,7 +43,14 @@ class Devices {
   std::vector<telemetry::UsedGpu> gpus_;
 };
 
-// The names of the devices in logs and summaries: "cpu(0)", "cpu(1)" or "gpu(3)", ...
+// Finds the numbers of --gpus all; does nothing if the flag gives numbers. To be called by a process that has devices,
+// before anything depends on their number. Code::kDevice as for Devices::open; kUsage if there are fewer GPUs than the
+// host has workers, or if --work-load-list does not fit. `module`: see device_loader.h.
+Result<> find_gpus(job::GpuList& gpus, const std::string& module = kCudaModule.file);
+Result<> find_gpus(job::DeviceFlags& flags);
+
+// The names of the devices in logs and summaries: "cpu(0)", "cpu(1)" or "gpu(3)", ...; "gpu(all)" for --gpus all
+// in a process that has no devices, such as the scheduler.
 std::vector<std::string> device_names(const job::DeviceFlags& flags);
 
 // The number of this process's devices, and how its batch is split among them. Code::kUsage if there are more devices

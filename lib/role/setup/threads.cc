@@ -4,7 +4,6 @@
 
 #include "base/host_limits.h"
 #include "job/flags/flags.h"
-#include "role/setup/devices.h"
 
 namespace dtrain::role {
 
@@ -20,9 +19,11 @@ ThreadPlan plan_threads(const job::Flags& flags) {
   }
   ThreadPlan plan;
   plan.compute = static_cast<int>(threads);
-  plan.device = std::max(1, plan.compute / static_cast<int>(device_count(flags)));
+  // Processes without devices, such as servers, do not know how many GPUs --gpus all means to a worker.
+  const int64_t devices = flags.device.gpus.has_numbers() ? flags.device.count() : 1;
+  plan.device = std::max(1, plan.compute / static_cast<int>(devices));
   // A GPU needs one thread, which waits for it most of the time. CPU devices compute with all threads.
-  const int64_t idle = flags.device.gpus.empty() ? threads / 2 : threads - flags.device.count();
+  const int64_t idle = flags.device.gpus.empty() ? threads / 2 : threads - devices;
   plan.decode = static_cast<int>(flags.data.data_threads > 0 ? flags.data.data_threads : std::max<int64_t>(1, idle));
   plan.decode_max = flags.data.data_threads_auto ? std::max(plan.decode, plan.compute) : plan.decode;
   return plan;

@@ -98,10 +98,12 @@ kvstore::UpdateAt update_place(const job::Store& store, int64_t workers) {
 }
 
 std::string update_text(const job::Flags& flags) {
-  const size_t devices = device_count(flags);
+  // With --gpus all, a dry run on another host does not know the number of GPUs.
+  const size_t devices = flags.device.gpus.has_numbers() ? device_count(flags) : 0;
   const std::string memory = parameters_on_device(flags) ? "its own memory" : "the host's memory";
   const auto of = [&](const char* what) {
-    return fmt::format("on each of {} devices, {}, in {}", devices, what, memory);
+    return fmt::format("on each of {} devices, {}, in {}", devices == 0 ? "all" : std::to_string(devices), what,
+                       memory);
   };
   const kvstore::UpdateAt place = update_place(job::store_of(flags.job), flags.job.num_workers);
   if (place == kvstore::UpdateAt::kServers) return "on the servers";

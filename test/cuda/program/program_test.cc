@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "support/catch.h"
+#include "support/must.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
 
@@ -38,12 +40,22 @@ class Place {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return dtrain(arguments);
   }
+  [[nodiscard]] std::string text_of(const std::string& file) const { return must(read_file(directory_.path(file))); }
 
  private:
   static constexpr double kDeadline_s = 120;
 
   TempDir directory_;
 };
+
+// The numbers of the GPUs that a log names, such as "023".
+std::string gpus_in(const std::string& log) {
+  std::string gpus;
+  for (int gpu = 0; gpu < 4; gpu++) {
+    if (log.find(fmt::format("GPU {}: emulated GPU", gpu)) != std::string::npos) gpus += std::to_string(gpu);
+  }
+  return gpus;
+}
 
 }  // namespace
 
@@ -64,6 +76,76 @@ TEST_CASE("a job on GPUs trains and ends, in every store and type", "[cuda][prog
     CHECK(ended.code == 0);
     CHECK_THAT(ended.output, Contains("Validation-accuracy") && Contains("Finished after 1 epoch"));
   }
+}
+
+TEST_CASE("--gpus takes ranges, and all GPUs of the host", "[cuda][program]") {
+  const Place place;
+  const auto used = [&](const std::string& run, const Words& way) {
+    const Ended ended = place.train(run, way);
+    INFO(ended.output);
+    CHECK(ended.code == 0);
+    CHECK_THAT(ended.output, Contains("Finished after 1 epoch"));
+    return gpus_in(ended.output);
+  };
+  CHECK(used("run0", {"--gpus", "1-2"}) == "12");
+  CHECK(used("run1", {"--gpus", "all", "--work-load-list", "1,1,1,2"}) == "0123");
+  CHECK(used("run2", {"--gpus", "all:2/2", "--kv-store", "nccl"}) == "23");
+  // A run that is resumed uses all GPUs of its host again, not the numbers of those that the first host had.
+  const Ended resumed = place.dtrain({"--resume", "run1", "--num-epochs", "2", "--dry-run"});
+  INFO(resumed.output);
+  CHECK_THAT(resumed.output, Contains("--gpus all on this host: 0,1,2,3"));
+}
+
+TEST_CASE("the workers of one host divide all of its GPUs", "[cuda][program]") {
+  const Place place;
+  const Words job = {"-n", "2", "-s", "1", "--gpus", "all"};
+  const Ended ended = place.train("run", job);
+  INFO(ended.output);
+  CHECK(ended.code == 0);
+  CHECK(gpus_in(place.text_of("run/worker-0.log")) == "01");
+  CHECK(gpus_in(place.text_of("run/worker-1.log")) == "23");
+  Words dry = job;
+  dry.emplace_back("--dry-run");
+  const Ended shown = place.train("dry", dry);
+  INFO(shown.output);
+  CHECK(shown.code == 0);
+  CHECK_THAT(shown.output, Contains("--gpus all:1/2 --advertise") && Contains("--gpus all:2/2 --advertise") &&
+                               Contains("--gpus all:1/2 on this host: 0,1") &&
+                               Contains("memory of a worker with 2 devices"));
+  const Ended too_many = place.train("many", {"-n", "5", "-s", "1", "--gpus", "all"});
+  INFO(too_many.output);
+  CHECK(too_many.code == 2);
+  CHECK_THAT(too_many.output, Contains("this process can use 4 GPUs, which cannot be divided into 5 parts"));
+}
+
+TEST_CASE("--gpus all is refused if the loads do not fit, or if one GPU is needed", "[cuda][program]") {
+  const Place place;
+  const Ended loads = place.train("run", {"--gpus", "all", "--work-load-list", "1,1"});
+  CHECK(loads.code == 2);
+  CHECK_THAT(loads.output, Contains("--work-load-list 1,1: there are 2 numbers for 4 devices"));
+  REQUIRE(place.train("run", {"--overwrite"}).code == 0);
+  for (const Words& tool : {Words{"score", "--model", "run"}, {"predict", "--model", "run", "data/test.rec"}}) {
+    Words all = tool;
+    all.insert(all.end(), {"--gpus", "all"});
+    const Ended several = place.dtrain(all);
+    INFO(several.output);
+    CHECK(several.code == 2);
+    CHECK_THAT(several.output,
+               Contains("--gpus all: a trained model is computed on one GPU, and this process can use 4; "
+                        "give one number, such as --gpus 0"));
+    all.back() = "all:1/4";
+    CHECK(place.dtrain(all).code == 0);
+  }
+  const Ended bench = place.dtrain({"bench", "train", "--network", "mlp", "--gpus", "all"});
+  CHECK(bench.code == 2);
+  CHECK_THAT(bench.output, Contains("bench train measures one GPU, and this process can use 4"));
+}
+
+TEST_CASE("doctor checks all GPUs that the workers of a host divide", "[cuda][program]") {
+  const Place place;
+  const Ended checked = place.dtrain({"doctor", "-n", "2", "-s", "1", "--gpus", "all", "--data-dir", "data"});
+  INFO(checked.output);
+  CHECK_THAT(checked.output, Contains("gpu(0) emulated GPU") && Contains("gpu(3) emulated GPU"));
 }
 
 TEST_CASE("a worker with GPUs that is killed ends the job, which names it", "[cuda][program]") {
@@ -135,6 +217,20 @@ TEST_CASE("inference is measured on a GPU in DLBS's way", "[cuda][program]") {
   INFO(ended.output);
   CHECK(ended.code == 0);
   CHECK_THAT(ended.output, Contains("__results.throughput__"));
+}
+
+TEST_CASE("a benchmark of DLBS counts the GPUs of a range and of all", "[cuda][program]") {
+  const Place place;
+  for (const auto& [gpus, numbers] : {std::pair("all", "0,1,2,3"), {"1-3", "1,2,3"}}) {
+    const Ended ended = place.dtrain({"bench", "dlbs", "--model", "alexnet", "--gpus", gpus, "--replica-batch", "2",
+                                      "--num-batches", "1", "--dry-run"});
+    INFO(ended.output);
+    CHECK(ended.code == 0);
+    const int64_t count = std::string(numbers).size() / 2 + 1;
+    CHECK_THAT(ended.output, Contains(fmt::format("--gpus {} ", numbers)) &&
+                                 Contains(fmt::format("exp.num_local_gpus__={}", count)) &&
+                                 Contains(fmt::format("--batch-size {} ", 2 * count)));
+  }
 }
 
 TEST_CASE("a GPU that does not exist is named with the number of those that do", "[cuda][program]") {
