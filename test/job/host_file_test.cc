@@ -151,6 +151,11 @@ TEST_CASE("all GPUs of a host are divided among its workers in parts", "[job][gp
   };
   CHECK(gpus("s role=server\na\nb\n", 3, true) == "a=all:1/2 b=all a=all:2/2");
   CHECK(gpus("s role=server\na:2201\na:2202\na:2201 user=u\n", 3, true) == "a=all:1/2 a=all a=all:2/2");
+  // gpus=auto means the same for one host, whatever the flags say.
+  CHECK(gpus("s role=server\na gpus=auto\nb\n", 3, false) == "a=all:1/2 b= a=all:2/2");
+  CHECK(gpus("s role=server\na gpus=auto\nb gpus=4-5\n", 4, false) == "a=all:1/2 b=4 a=all:2/2 b=5");
+  CHECK(gpus("s role=server\na gpus=0\na gpus=all\n", 3, false) == "a=all:1/3 a=all:2/3 a=all:3/3");
+  CHECK(hosts_in("a gpus=auto\n").lines[0].gpus == GpuList::all());
   // The numbers in the file count more than the flag.
   CHECK(gpus("s role=server\na gpus=2,3\nb\n", 3, true) == "a=2 b=all a=3");
   CHECK(gpus("s role=server\na\nb\n", 3, false) == "a= b= a=");
@@ -170,7 +175,6 @@ TEST_CASE("mistakes in a host file are refused with the number of the line", "[j
   CHECK_THAT(refused_hosts("a gpus=-1\n"), Contains("gpus: '-1'"));
   CHECK_THAT(refused_hosts("a gpus=0-\n"), Contains("hosts:1: gpus: '0-' is neither"));
   CHECK_THAT(refused_hosts("a gpus=all:1/2\n"), Contains("gpus: 'all:1/2' does not name GPUs of the host"));
-  CHECK_THAT(refused_hosts("a gpus=auto\n"), Contains("list them: gpus=0,1"));
   CHECK_THAT(refused_hosts("a role=scheduler\n"), Contains("Choose from: server, worker, any"));
   CHECK_THAT(refused_hosts("a user=-l\n"), Contains("user: '-l'"));
   CHECK_THAT(refused_hosts("a:0\n"), Contains("'0' is not"));

@@ -125,8 +125,8 @@ std::vector<Row> job_rows() {
       {.name = "hostfile",
        .aliases = {"-H", "--host-file"},
        .value = "FILE",
-       .help = "file that lists the hosts, one per line: HOST, HOST:SSHPORT or [IPV6], then any of slots=K, gpus=0,1, "
-               "role=worker, user=U",
+       .help = "file that lists the hosts, one per line: HOST, HOST:SSHPORT or [IPV6], then any of slots=K, gpus=0,1 "
+               "(or gpus=auto: all GPUs of the host), role=worker, user=U",
        .brief = "file that lists the hosts of a job, one per line",
        .bind = DT_FIELD(Flags, launch.hostfile, "none")},
       {.name = "host-order",

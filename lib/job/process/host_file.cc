@@ -87,12 +87,14 @@ Result<> parse_slots(std::string_view text, HostLine& line) {
 
 Result<> parse_gpus(std::string_view text, HostLine& line) {
   if (text == "auto") {
-    return fail(Code::kUsage, "this version of dtrain does not find the GPUs of a host by itself; list them: gpus=0,1");
+    line.gpus = GpuList::all();
+    return {};
   }
   DT_TRY_VOID(parse_value(text, line.gpus));
   const bool is_part = line.gpus.parts > 1;
   if (!line.gpus.empty() && !is_part) return {};
-  return fail(Code::kUsage, "'{}' does not name GPUs of the host: give numbers such as 0,1 or 0-3", printable(text));
+  return fail(Code::kUsage, "'{}' does not name GPUs of the host: give numbers such as 0,1 or 0-3, or auto",
+              printable(text));
 }
 
 Result<> parse_role(std::string_view text, HostLine& line) {

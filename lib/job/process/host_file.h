@@ -3,8 +3,9 @@
 //
 //   node1   172.30.0.172   [fe80::1]   node2:2222   user=U   slots=4   gpus=0,1   role=worker
 //
-// The host comes first, optionally with its ssh port; key=value settings follow. A host may have several lines. It then
-// takes one turn per line when processes are spread over the hosts.
+// The host comes first, optionally with its ssh port; key=value settings follow. gpus= takes a list of numbers and
+// ranges, or auto (all GPUs of the host). A host may have several lines. It then takes one turn per line when processes
+// are spread over the hosts.
 #pragma once
 
 #include <cstdint>

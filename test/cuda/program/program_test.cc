@@ -40,6 +40,9 @@ class Place {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return dtrain(arguments);
   }
+  void write(const std::string& file, const std::string& text) const {
+    REQUIRE(write_file_atomic(directory_.path(file), text));
+  }
   [[nodiscard]] std::string text_of(const std::string& file) const { return must(read_file(directory_.path(file))); }
 
  private:
@@ -116,6 +119,23 @@ TEST_CASE("the workers of one host divide all of its GPUs", "[cuda][program]") {
   INFO(too_many.output);
   CHECK(too_many.code == 2);
   CHECK_THAT(too_many.output, Contains("this process can use 4 GPUs, which cannot be divided into 5 parts"));
+}
+
+TEST_CASE("a host file gives the workers of a host all of its GPUs", "[cuda][program]") {
+  const Place place;
+  place.write("hosts", "here gpus=auto\n");
+  const Words job = {"-n", "3", "-s", "1", "-H", "hosts"};
+  Words dry = job, local = job;
+  dry.emplace_back("--dry-run");
+  const Ended shown = place.train("dry", dry);
+  INFO(shown.output);
+  CHECK_THAT(shown.output, Contains("--gpus all:1/3") && Contains("--gpus all:3/3"));
+  local.insert(local.end(), {"--launcher", "local"});
+  const Ended ended = place.train("run", local);
+  INFO(ended.output);
+  CHECK(ended.code == 0);
+  CHECK(gpus_in(place.text_of("run/worker-0.log")) == "0");
+  CHECK(gpus_in(place.text_of("run/worker-2.log")) == "23");
 }
 
 TEST_CASE("--gpus all is refused if the loads do not fit, or if one GPU is needed", "[cuda][program]") {
