@@ -156,6 +156,12 @@ std::string cache_dir(const Environment& environment) {
   return home.empty() ? "" : home + "/.cache/dtrain";
 }
 
+// A directory that this host's processes of the user share.
+std::string claim_dir(const Environment& environment) {
+  const std::string own = environment("XDG_RUNTIME_DIR").value_or("");
+  return own.starts_with('/') ? own : "/tmp";
+}
+
 }  // namespace
 
 Source Flags::source(std::string_view name) const {
@@ -200,6 +206,7 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   if (!flags.launch.token.empty() && flags.source("token-file") < Source::kCommandLine) flags.launch.token_file.clear();
   DT_TRY(flags.launch.host_roles, environment_host_roles(environment));
   flags.launch.cache_dir = cache_dir(environment);
+  flags.launch.claim_dir = claim_dir(environment);
   if (!flags.given("rank")) {
     DT_TRY(flags.launch.rank, environment_rank(environment, flags.launch.role, flags.job.num_workers));
   }

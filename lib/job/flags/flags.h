@@ -180,6 +180,7 @@ struct LaunchFlags {
   std::string run_dir;     // the run directory; empty: default_run_dir()
   bool overwrite = false;  // whether to delete the run that run_dir holds and start a new one
   std::string cache_dir;   // directory for caches of facts about this host's devices; empty: no cache
+  std::string claim_dir;   // directory of the files with which processes notice that they use the same GPU; empty: none
   int64_t verbose = 0;
   int64_t threads = 0;  // number of compute threads of this process; 0: its share of the host's cores
   // A launcher reads what the scheduler prints, because it has set kLauncherVariable (scheduler_lines.h).

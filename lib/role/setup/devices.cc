@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/host_limits.h"
 #include "exec/device_group.h"
 #include "job/flags/flags.h"
 #include "job/resolve/resolve.h"
@@ -23,6 +24,15 @@ std::string plan_cache(const std::string& cache_dir, const Log& log) {
   return "";
 }
 
+void warn_if_shared(const GpuClaim& claim, int gpu, const Log& log) {
+  const std::optional<pid_t> other = claim.other_process();
+  if (!other) return;
+  log.warn(
+      "GPU {} is also used by {} of this user on {}: both run more slowly, and they share its memory; --gpus chooses "
+      "other GPUs",
+      gpu, *other == 0 ? "a process in another container" : fmt::format("process {}", *other), host_name());
+}
+
 }  // namespace
 
 Result<Devices> Devices::open(const job::Flags& flags, const Log& log, exec::PlanSettings plans) {
@@ -39,6 +49,8 @@ Result<Devices> Devices::open(const job::Flags& flags, const Log& log, exec::Pla
     DT_TRY(const std::string name, devices.module_->describe(number), "opening --gpus");
     log.info("GPU {}: {}", gpu, name);
     DT_TRY(std::string bus, devices.module_->pci_bus_id(number), "opening --gpus");
+    devices.claims_.emplace_back(flags.launch.claim_dir, bus);
+    warn_if_shared(devices.claims_.back(), number, log);
     devices.gpus_.push_back({.label = std::to_string(gpu), .pci_bus_id = std::move(bus)});
     DT_TRY(devices.backends_.emplace_back(), devices.module_->make_backend(number, plans, log));
   }

@@ -12,6 +12,7 @@
 #include "base/module.h"
 #include "exec/device_module.h"
 #include "exec/executor.h"
+#include "role/setup/gpu_claim.h"
 #include "telemetry/gpu_use.h"
 #include "tensor/type.h"
 
@@ -27,7 +28,8 @@ namespace dtrain::role {
 class Devices {
  public:
   // `plans` says which files of the run have the choices of GPUs. The flags add the user's cache, and --deterministic.
-  // Code::kDevice, with a hint at --cpus, if this host has no GPUs or lacks the requested ones.
+  // Code::kDevice, with a hint at --cpus, if this host has no GPUs or lacks the requested ones. Warns if another
+  // process of this user uses one of the GPUs, which is permitted.
   static Result<Devices> open(const job::Flags& flags, const Log& log, exec::PlanSettings plans = {});
 
   // The backend of the device with this index. All CPU devices share one backend.
@@ -41,6 +43,7 @@ class Devices {
   std::shared_ptr<exec::DeviceModule> module_;  // the GPU module; null if the devices are CPU devices
   std::vector<std::unique_ptr<exec::Backend>> backends_;
   std::vector<telemetry::UsedGpu> gpus_;
+  std::vector<GpuClaim> claims_;
 };
 
 // Finds the numbers of --gpus all; does nothing if the flag gives numbers. To be called by a process that has devices,

@@ -30,15 +30,20 @@ class Place {
 
   [[nodiscard]] Ended dtrain(Words arguments, Words environment = {}) const {
     arguments.insert(arguments.begin(), DTRAIN_EXE);
-    return run(std::move(arguments),
-               {.deadline_s = kDeadline_s, .directory = directory_.path(), .environment = std::move(environment)});
+    return run(std::move(arguments), options(std::move(environment)));
   }
   // Trains for one epoch in the run directory `run`.
-  [[nodiscard]] Ended train(const std::string& run, const Words& more) const {
+  [[nodiscard]] Ended train(const std::string& run, const Words& more) const { return dtrain(training(run, more)); }
+  [[nodiscard]] Process begin(const std::string& run, const Words& more) const {
+    Words arguments = training(run, more);
+    arguments.insert(arguments.begin(), DTRAIN_EXE);
+    return Process(std::move(arguments), options());
+  }
+  static Words training(const std::string& run, const Words& more) {
     Words arguments = {"--network",    "mlp", "--image-shape", "3,16,16", "--data-dir", "data", "--run-dir", run,
                        "--num-epochs", "1",   "--batch-size",  "16",      "--lr",       "0.01", "--seed",    "3"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return dtrain(arguments);
+    return arguments;
   }
   void write(const std::string& file, const std::string& text) const {
     REQUIRE(write_file_atomic(directory_.path(file), text));
@@ -47,6 +52,12 @@ class Place {
 
  private:
   static constexpr double kDeadline_s = 120;
+
+  // The emulated GPUs of other tests are not the GPUs of this one, although they have the same bus ids.
+  [[nodiscard]] ProcessOptions options(Words environment = {}) const {
+    environment.push_back("XDG_RUNTIME_DIR=" + directory_.path());
+    return {.deadline_s = kDeadline_s, .directory = directory_.path(), .environment = std::move(environment)};
+  }
 
   TempDir directory_;
 };
@@ -159,6 +170,41 @@ TEST_CASE("--gpus all is refused if the loads do not fit, or if one GPU is neede
   const Ended bench = place.dtrain({"bench", "train", "--network", "mlp", "--gpus", "all"});
   CHECK(bench.code == 2);
   CHECK_THAT(bench.output, Contains("bench train measures one GPU, and this process can use 4"));
+}
+
+// Two processes may share a GPU, so this is not an error.
+TEST_CASE("a worker warns of another process that uses its GPU", "[cuda][program]") {
+  const Place place;
+  const std::string shared = "is also used by process ";
+  const auto warnings = [&](const std::string& log) {
+    size_t count = 0;
+    for (size_t at = log.find(shared); at != std::string::npos; at = log.find(shared, at + 1)) count++;
+    return count;
+  };
+  const Ended alone = place.train("alone", {"--gpus", "0,1"});
+  CHECK(warnings(alone.output) == 0);
+  const Ended apart = place.train("apart", {"-n", "2", "-s", "1", "--gpus", "all"});
+  CHECK(warnings(apart.output + place.text_of("apart/worker-1.log")) == 0);
+  const Ended together = place.train("together", {"-n", "2", "-s", "1", "--gpus", "1"});
+  INFO(together.output);
+  CHECK(together.code == 0);
+  const size_t of_job =
+      warnings(place.text_of("together/worker-0.log")) + warnings(place.text_of("together/worker-1.log"));
+  CHECK(of_job >= 1);
+  CHECK(of_job <= 2);  // both workers see the other one, if they begin at the same time
+
+  Process first = place.begin("first", {"--gpus", "2", "--num-epochs", "100000"});
+  REQUIRE(first.wait_for_output("Epoch[0] Train-accuracy", 60));
+  const Ended second = place.train("second", {"--gpus", "1-3"});
+  INFO(second.output);
+  CHECK(second.code == 0);
+  CHECK_THAT(second.output, Contains(fmt::format("GPU 2 is also used by process {} of this user on ", first.pid())));
+  CHECK(warnings(second.output) == 1);
+  first.signal(SIGKILL);
+  REQUIRE(first.wait(10).signal == SIGKILL);
+  const Ended third = place.train("third", {"--gpus", "2"});
+  CHECK(third.code == 0);
+  CHECK(warnings(third.output) == 0);
 }
 
 TEST_CASE("doctor checks all GPUs that the workers of a host divide", "[cuda][program]") {
