@@ -17,7 +17,7 @@ namespace {
 
 using dtrain::test::must;
 
-constexpr int64_t kBatch = 256;
+constexpr int64_t kImagesInStep = 256;
 // Where the values would be. Kernels look only at the alignment of addresses when they are launched.
 constexpr uintptr_t kArena = uintptr_t{1} << 40, kScratch = uintptr_t{1} << 41;
 
@@ -34,7 +34,7 @@ Budget budget_of(const std::string& network) {
   const emulator::RecordOnly only;
   const Shape image = {3, 224, 224};
   const graph::Graph graph = must(graph::build_model({.network = network, .num_classes = 1000, .image = image}));
-  const exec::Options options{.batch_size = kBatch, .inputs = {{.shape = image}}, .dtype = Type::kFloat16};
+  const exec::Options options{.batch_size = kImagesInStep, .inputs = {{.shape = image}}, .dtype = Type::kFloat16};
   const graph::Shapes shapes = must(exec::infer_shapes(graph, options));
   const Layout layout = choose_layout(graph, shapes, options);
   const auto runner = plain_runner();
@@ -87,7 +87,7 @@ TEST_CASE("the bytes and launches of a step of whole networks are those of budge
       "# A forward and a backward pass in float16, batch {}, as test/cuda/executor/budgets_test.cc records them "
       "without "
       "a GPU.\n# Each byte of the tensors of a launch counts once; workspaces of cuDNN do not count.\n",
-      kBatch);
+      kImagesInStep);
   for (const char* network : {"resnet-50", "resnet-v1-50", "resnet-v1.5-50", "inception-bn", "vgg-16"}) {
     text += text_of(network);
   }
