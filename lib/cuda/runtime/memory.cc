@@ -20,7 +20,7 @@ DeviceMemory::DeviceMemory(size_t bytes) : bytes_(bytes) {
 DeviceMemory DeviceMemory::imagined(size_t bytes) {
   constexpr uintptr_t kAnywhere = uintptr_t{1} << 40;
   DeviceMemory memory;
-  if (bytes > 0) memory.begin_ = reinterpret_cast<void*>(kAnywhere);
+  if (bytes > 0) memory.begin_ = reinterpret_cast<void*>(kAnywhere);  // NOLINT(performance-no-int-to-ptr): never used
   memory.bytes_ = bytes;
   return memory;
 }
