@@ -261,20 +261,11 @@ Result<> DeviceExecutor::settle() {
   return store_->wait(order_.get());
 }
 
-Result<> DeviceExecutor::Arrays::read(std::span<const float> on_device, std::span<float> on_host) {
+Result<> DeviceExecutor::Arrays::copy(std::span<const float> from, std::span<float> to, cudaMemcpyKind kind) {
   DT_TRY_VOID(executor_.settle());
-  if (on_host.empty()) return {};
+  if (from.empty()) return {};
   const cudaStream_t stream = executor_.store_->get();
-  DT_CUDA(cudaMemcpyAsync(on_host.data(), on_device.data(), on_device.size_bytes(), cudaMemcpyDeviceToHost, stream));
-  DT_CUDA(cudaStreamSynchronize(stream));
-  return {};
-}
-
-Result<> DeviceExecutor::Arrays::write(std::span<const float> on_host, std::span<float> on_device) {
-  DT_TRY_VOID(executor_.settle());
-  if (on_host.empty()) return {};
-  const cudaStream_t stream = executor_.store_->get();
-  DT_CUDA(cudaMemcpyAsync(on_device.data(), on_host.data(), on_host.size_bytes(), cudaMemcpyHostToDevice, stream));
+  DT_CUDA(cudaMemcpyAsync(to.data(), from.data(), from.size_bytes(), kind, stream));
   DT_CUDA(cudaStreamSynchronize(stream));
   return {};
 }

@@ -37,10 +37,16 @@ class DeviceExecutor final : public CudaExecutor {
   class Arrays final : public DeviceArrays {
    public:
     explicit Arrays(DeviceExecutor& executor) : executor_(executor) {}
-    Result<> read(std::span<const float> on_device, std::span<float> on_host) override;
-    Result<> write(std::span<const float> on_host, std::span<float> on_device) override;
+    Result<> read(std::span<const float> on_device, std::span<float> on_host) override {
+      return copy(on_device, on_host, cudaMemcpyDeviceToHost);
+    }
+    Result<> write(std::span<const float> on_host, std::span<float> on_device) override {
+      return copy(on_host, on_device, cudaMemcpyHostToDevice);
+    }
 
    private:
+    Result<> copy(std::span<const float> from, std::span<float> to, cudaMemcpyKind kind);
+
     DeviceExecutor& executor_;
   };
   // How the calls of a part are queued.

@@ -12,10 +12,14 @@ namespace {
 
 constexpr std::string_view kAll = "all";
 
+bool is_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 // Reads digits only; nullopt for any other text and for a number that is too large for 64 bits.
 std::optional<int64_t> digits_of(std::string_view text) {
   int64_t number = 0;
-  if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
+  if (!is_digits(text)) return std::nullopt;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() ? std::optional(number) : std::nullopt;
 }
@@ -47,9 +51,7 @@ Result<NumberSpan> parse_span(std::string_view text) {
   const size_t dash = text.find('-');
   const std::string_view begin = text.substr(0, dash);
   const std::string_view end = dash == std::string_view::npos ? begin : text.substr(dash + 1);
-  const bool are_digits = !begin.empty() && !end.empty() && (begin.find_first_not_of("0123456789") == begin.npos) &&
-                          (end.find_first_not_of("0123456789") == end.npos);
-  if (!are_digits) {
+  if (!is_digits(begin) || !is_digits(end)) {
     return fail(Code::kUsage, "'{}' is neither the number of a GPU nor a range such as 0-3", printable(text));
   }
   const std::optional<int64_t> first = digits_of(begin), last = digits_of(end);

@@ -144,8 +144,7 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, uint3
     if (count % kCorruptPerLine != 1) return;
     log.warn(
         "refused a message from worker {}, because its checksum is wrong; {} such messages so far for the same slice "
-        "of "
-        "the weights",
+        "of the weights",
         worker, count);
   };
   options.event_log = event_log;

@@ -102,8 +102,8 @@ std::string update_text(const job::Flags& flags) {
   const size_t devices = flags.device.gpus.has_numbers() ? device_count(flags) : 0;
   const std::string memory = parameters_on_device(flags) ? "its own memory" : "the host's memory";
   const auto of = [&](const char* what) {
-    return fmt::format("on each of {} devices, {}, in {}", devices == 0 ? "all" : std::to_string(devices), what,
-                       memory);
+    const std::string each = devices == 0 ? "on each GPU" : fmt::format("on each of {} devices", devices);
+    return fmt::format("{}, {}, in {}", each, what, memory);
   };
   const kvstore::UpdateAt place = update_place(job::store_of(flags.job), flags.job.num_workers);
   if (place == kvstore::UpdateAt::kServers) return "on the servers";
