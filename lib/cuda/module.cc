@@ -2,9 +2,9 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
-#include <mutex>
 
 #include "base/host_limits.h"
+#include "base/mutex.h"
 #include "cuda/executor/backend.h"
 #include "cuda/executor/dnn_runner.h"
 #include "cuda/executor/host_executor.h"
@@ -98,7 +98,7 @@ class CudaModule final : public exec::DeviceModule {
  private:
   // The store of these files that another backend uses, or a new one.
   std::shared_ptr<PlanStore> plan_store(const exec::PlanSettings& settings, const Log& log) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::shared_ptr<PlanStore> store = last_store_.lock();
     if (store == nullptr || !(last_settings_ == settings)) store = open_plan_store(settings, log);
     last_store_ = store;
@@ -133,9 +133,9 @@ class CudaModule final : public exec::DeviceModule {
     return all;
   }
 
-  std::mutex mutex_;
-  std::weak_ptr<PlanStore> last_store_;
-  exec::PlanSettings last_settings_;  // of last_store_
+  Mutex mutex_;
+  std::weak_ptr<PlanStore> last_store_ DT_GUARDED_BY(mutex_);
+  exec::PlanSettings last_settings_ DT_GUARDED_BY(mutex_);  // of last_store_
 };
 
 }  // namespace

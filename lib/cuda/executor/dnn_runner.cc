@@ -2,9 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "cuda/dnn/handle.h"
 #include "cuda/dnn/measure.h"
 #include "cuda/dnn/planner.h"
@@ -50,13 +50,13 @@ class PlanStore {
   // Makes a plan. One thread at a time, so that no measurement runs at the same time as another, and a device takes the
   // plans that another one has stored.
   Result<Plan> plan(Planner& planner, const ConvolutionPass& pass) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return planner.plan(pass);
   }
 
   // Without these files, the next start takes longer, and a resumed run may compute other bits.
   void save(const Log& log) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const Result<> saved = cache_.save(); !saved) {
       log.warn("cannot store cuDNN's plans, so the next run chooses them again: {}", saved.error().line());
     }
@@ -68,13 +68,14 @@ class PlanStore {
     }
   }
 
+  // For planners. They use the caches only in plan(), which holds the lock.
   [[nodiscard]] PlanFiles files() { return {&cache_, &run_, is_resumed_}; }
 
   const bool deterministic;
 
  private:
-  std::mutex mutex_;
-  PlanCache cache_, run_;
+  Mutex mutex_;
+  PlanCache cache_ DT_GUARDED_BY(mutex_), run_ DT_GUARDED_BY(mutex_);
   const bool is_resumed_ = run_.size() > 0;
 };
 
