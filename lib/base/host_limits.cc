@@ -1,11 +1,14 @@
 #include "base/host_limits.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <cctype>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
@@ -118,6 +121,26 @@ int usable_cores(const GroupLimits& limits) {
   const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   if (limits.cores <= 0 || limits.cores >= processors) return processors;
   return std::max(1, static_cast<int>(std::lround(limits.cores)));
+}
+
+std::vector<int> cpus_near(const std::string& pci_bus_id, const std::string& devices) {
+  std::string name = pci_bus_id;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  cpu_set_t usable;
+  if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return {};
+  std::vector<int> cpus;
+  // The kernel writes CPUs and ranges of CPUs, such as "0-15,32-47".
+  std::istringstream ranges(read_file(devices + "/" + name + "/local_cpulist").value_or(""));
+  for (std::string range; std::getline(ranges, range, ',');) {
+    int first = 0, last = 0;
+    const int numbers = std::sscanf(range.c_str(), "%d-%d", &first, &last);
+    if (numbers < 1 || first < 0) return {};
+    if (numbers == 1) last = first;
+    for (int cpu = first; cpu <= std::min(last, CPU_SETSIZE - 1); cpu++) {
+      if (CPU_ISSET(cpu, &usable)) cpus.push_back(cpu);
+    }
+  }
+  return cpus;
 }
 
 UsableMemory usable_memory(const GroupLimits& limits) {

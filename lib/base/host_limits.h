@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace dtrain {
 
@@ -26,6 +27,10 @@ GroupLimits group_limits(const GroupFiles& files = {});
 // The number of threads that can run at the same time, at least 1: the number of processors to which the process is
 // bound or, if that is smaller, the limit of its control groups, rounded.
 int usable_cores(const GroupLimits& limits = group_limits());
+
+// The CPUs on the socket of a PCI device, such as "0000:3b:00.0", that this process may use; empty if that is unknown.
+// `devices` is the directory where the kernel shows the devices.
+std::vector<int> cpus_near(const std::string& pci_bus_id, const std::string& devices = "/sys/bus/pci/devices");
 
 struct UsableMemory {
   double bytes = 0;       // memory of the host, or the limit of the control groups

@@ -1,6 +1,7 @@
 #include "base/thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -19,6 +20,14 @@ void flush_denormals() {
 
 void name_thread(const std::string& name) {
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+}
+
+void bind_thread(std::span<const int> cpus) {
+  if (cpus.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(cpu, &set);
+  (void)sched_setaffinity(0, sizeof(set), &set);
 }
 
 ThreadPool::ThreadPool(int threads, const std::string& name) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +19,9 @@ void flush_denormals();
 
 // Sets the name of the calling thread that ps and gdb show; only the first 15 characters are kept.
 void name_thread(const std::string& name);
+
+// Restricts the calling thread to these CPUs. It may run on all if `cpus` is empty or the system refuses.
+void bind_thread(std::span<const int> cpus);
 
 // Runs loops over independent items on a fixed number of threads, including the calling thread.
 class ThreadPool {

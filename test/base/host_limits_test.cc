@@ -93,4 +93,21 @@ TEST_CASE("the usable cores and bytes are the host's, or the limit if that is le
   CHECK(usable_memory({.memory_bytes = 1e18}).bytes == host.bytes);
 }
 
+TEST_CASE("the CPUs near a PCI device are those of its socket that the process may use", "[base]") {
+  const test::TempDir dir;
+  const auto near = [&](const std::string& list) {
+    std::filesystem::create_directories(dir.path("0000:3b:00.0"));
+    test::must(write_file_atomic(dir.path("0000:3b:00.0/local_cpulist"), list));
+    return cpus_near("0000:3B:00.0", dir.path());
+  };
+  const std::vector<int> all = near("0-4095\n");
+  REQUIRE(!all.empty());
+  const int one = all.back();
+  CHECK(near(fmt::format("{}\n", one)) == std::vector{one});
+  CHECK(near(fmt::format("{0}-{0},{1}-{1}\n", one, 1 << 20)) == std::vector{one});
+  CHECK(near("5000-6000\n").empty());
+  for (const char* bad : {"", "\n", "-1\n", "all\n"}) CHECK(near(bad).empty());
+  CHECK(cpus_near("0000:00:1f.9", dir.path()).empty());
+}
+
 }  // namespace dtrain

@@ -1,5 +1,8 @@
 // What a loader reads ahead.
+#include <sched.h>
+
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <set>
 #include <thread>
@@ -99,6 +102,31 @@ TEST_CASE("no more batches are prefetched than requested", "[data]") {
     for (int i = 0; i < 4; i++) must(loader.next());
   }
   CHECK(numbers->loads <= 5 * (4 + 3));
+}
+
+TEST_CASE("decoder threads run only on the CPUs that the options name", "[data]") {
+  // Notes the CPUs to which the threads that load its records are restricted.
+  struct Watched : test::Numbers {
+    using Numbers::Numbers;
+    Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const override {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      sched_getaffinity(0, sizeof(set), &set);
+      (CPU_COUNT(&set) == 1 && CPU_ISSET(only, &set) ? restricted : others)++;
+      return Numbers::load(index, random, out, labels);
+    }
+    int only = 0;
+    mutable std::atomic<int> restricted = 0, others = 0;
+  };
+  const auto watched = std::make_shared<Watched>(20);
+  watched->only = sched_getcpu();
+  LoaderOptions options = test::training(20, 4);
+  options.threads = 2;
+  options.cpus = {watched->only};
+  Loader loader(watched, options, Log::silent());
+  test::epoch_rows(loader, 0);
+  CHECK(watched->restricted == 20);
+  CHECK(watched->others == 0);
 }
 
 TEST_CASE("a loader says how many batches are ready", "[data]") {

@@ -1,4 +1,6 @@
 // What follows from a process's flags: network, data, devices, threads.
+#include <sched.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -301,6 +303,25 @@ TEST_CASE("the processes of a host share its threads, and --threads overrides th
   flags.launch.role = job::Role::kWorker;
   flags.job.num_workers = flags.job.num_servers = 4096;
   CHECK(plan_threads(flags).compute == 1);
+}
+
+TEST_CASE("decode threads run on the sockets of the worker's GPUs if these have enough CPUs", "[role]") {
+  const test::TempDir dir;
+  const int cpu = sched_getcpu();
+  const auto put = [&](const std::string& bus, const std::string& list) {
+    std::filesystem::create_directories(dir.path(bus));
+    std::ofstream(dir.path(bus + "/local_cpulist")) << list;
+  };
+  put("0000:3b:00.0", fmt::format("{}\n", cpu));
+  put("0000:5e:00.0", "");
+  const auto cpus = [&](std::vector<telemetry::UsedGpu> gpus, int threads) {
+    return decode_cpus(gpus, {.decode = 1, .decode_max = threads}, dir.path());
+  };
+  const telemetry::UsedGpu near{.label = "0", .pci_bus_id = "0000:3B:00.0"};
+  CHECK(cpus({near}, 1) == std::vector{cpu});
+  CHECK(cpus({near}, 2).empty());
+  CHECK(cpus({near, {.label = "1", .pci_bus_id = "0000:5E:00.0"}}, 1).empty());  // the other socket is not known
+  CHECK(cpus({}, 1).empty());
 }
 
 TEST_CASE("the processes with the address of a process share its host", "[role]") {

@@ -167,6 +167,7 @@ void Loader::Impl::announce(int64_t batch) const {
 void Loader::Impl::serve(int decoder) {
   name_thread("decode");
   flush_denormals();
+  bind_thread(options_.cpus);
   const Result<> served = catching([&]() -> Result<> {
     while (const std::optional<BatchRing::Run> run = ring_.take_run(decoder)) {
       ring_.finish_run(*run, catching([&] { return fill(*run); }));

@@ -1,9 +1,11 @@
 #include "role/setup/threads.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/host_limits.h"
 #include "job/flags/flags.h"
+#include "telemetry/gpu_use.h"
 
 namespace dtrain::role {
 
@@ -27,6 +29,18 @@ ThreadPlan plan_threads(const job::Flags& flags) {
   plan.decode = static_cast<int>(flags.data.data_threads > 0 ? flags.data.data_threads : std::max<int64_t>(1, idle));
   plan.decode_max = flags.data.data_threads_auto ? std::max(plan.decode, plan.compute) : plan.decode;
   return plan;
+}
+
+std::vector<int> decode_cpus(const std::vector<telemetry::UsedGpu>& gpus, const ThreadPlan& threads,
+                             const std::string& devices) {
+  std::set<int> cpus;
+  for (const telemetry::UsedGpu& gpu : gpus) {
+    const std::vector<int> near = cpus_near(gpu.pci_bus_id, devices);
+    if (near.empty()) return {};
+    cpus.insert(near.begin(), near.end());
+  }
+  if (cpus.size() < static_cast<size_t>(threads.decode_max)) return {};
+  return {cpus.begin(), cpus.end()};
 }
 
 int shard_threads(const job::Flags& flags, int64_t reduce_threads) {

@@ -8,6 +8,7 @@
 #include "role/setup/class_names.h"
 #include "role/setup/memory_need.h"
 #include "role/setup/pretrained.h"
+#include "role/setup/threads.h"
 #include "role/worker/planned_memory.h"
 
 namespace dtrain::role {
@@ -194,12 +195,14 @@ void Training::open_loaders() {
   data::LoaderOptions training = options_.training_data;
   training.timeline = timeline();
   training.allocate = devices_->backend(0).batch_memory();
+  training.cpus = decode_cpus(devices_->gpus(), plan_threads(setup_.process.flags));
   setup_.process.log.info("images go to the devices as {}", training.pixels ? "pixels, uint8" : "floats, float32");
   training_data_ = std::make_unique<data::Loader>(setup_.data.train, std::move(training), setup_.process.log);
   if (setup_.data.validation == nullptr) return;
   data::LoaderOptions validation = options_.validation_data;
   validation.timeline = timeline();
   validation.allocate = devices_->backend(0).batch_memory();
+  validation.cpus = decode_cpus(devices_->gpus(), plan_threads(setup_.process.flags));
   validation_data_ = std::make_unique<data::Loader>(setup_.data.validation, std::move(validation), setup_.process.log);
 }
 
