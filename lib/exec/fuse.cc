@@ -19,13 +19,10 @@ bool takes_relu(const graph::Op& op, bool with_convolutions) {
 
 }  // namespace
 
-Fusions no_fusions(const graph::Graph& graph) {
-  const size_t count = graph.nodes().size();
-  return {std::vector<graph::NodeId>(count, Fusions::kNone), std::vector<graph::NodeId>(count, Fusions::kNone)};
-}
-
-Fusions find_fusions(const graph::Graph& graph, bool with_convolutions) {
-  Fusions fusions = no_fusions(graph);
+Fusions find_fusions(const graph::Graph& graph, bool keep_all, bool with_convolutions) {
+  const std::vector<graph::NodeId> none(graph.nodes().size(), Fusions::kNone);
+  Fusions fusions{none, none};
+  if (keep_all) return fusions;
   const std::vector<std::vector<graph::NodeId>> readers = graph::readers(graph);
   for (graph::NodeId id = 0; id < graph.nodes().size(); id++) {
     if (!is_relu(graph.node(id).op)) continue;

@@ -16,10 +16,9 @@ struct Fusions {
   std::vector<graph::NodeId> computed_by;
 };
 
-// `with_convolutions`: for backends that can compute a convolution and a ReLU in one pass. Only allowed for inference,
-// because the backward pass reads the convolution's own output.
-Fusions find_fusions(const graph::Graph& graph, bool with_convolutions = false);
-// No fusions, so that every node's output can be read (Options::keep_all).
-Fusions no_fusions(const graph::Graph& graph);
+// keep_all: no fusions, so that every node's output can be read (Options::keep_all). `with_convolutions`: for backends
+// that can compute a convolution and a ReLU in one pass. Only allowed for inference, because the backward pass reads
+// the convolution's own output.
+Fusions find_fusions(const graph::Graph& graph, bool keep_all, bool with_convolutions = false);
 
 }  // namespace dtrain::exec

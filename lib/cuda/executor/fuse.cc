@@ -44,9 +44,8 @@ void find_convolution(const graph::Graph& graph, const Readers& readers, const s
 }  // namespace
 
 Fusions find_fusions(const graph::Graph& graph, bool keep_all) {
-  exec::Fusions common = keep_all ? exec::no_fusions(graph) : exec::find_fusions(graph);
   const std::vector<NodeId> none(graph.nodes().size(), Fusions::kNone);
-  Fusions fusions{std::move(common.relu_after), std::move(common.computed_by), none, none, none, none};
+  Fusions fusions{exec::find_fusions(graph, keep_all), none, none, none, none};
   if (keep_all) return fusions;
   const Readers readers = graph::readers(graph);
   std::vector<size_t> order(none.size());

@@ -7,11 +7,7 @@
 
 namespace dtrain::cuda {
 
-struct Fusions {
-  static constexpr graph::NodeId kNone = exec::Fusions::kNone;
-  // Indexed by node. relu_after, for a BatchNorm or an Add: the ReLU that is computed with it, or kNone. computed_by,
-  // for that ReLU: the BatchNorm or Add.
-  std::vector<graph::NodeId> relu_after, computed_by;
+struct Fusions : exec::Fusions {
   // Indexed by node. norm_of, for an Add of two terms that is followed by a ReLU: the BatchNorm that computes all three
   // nodes, or kNone. This BatchNorm is one of the terms, and no other node reads it. added_by, for that BatchNorm: the
   // Add.

@@ -2,11 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
-#include "base/overloaded.h"
 #include "cuda/kernels/bias.h"
 #include "cuda/kernels/elementwise.h"
 #include "cuda/runtime/error.h"
-#include "graph/flow.h"
 #include "tensor/buckets.h"
 
 namespace dtrain::cuda {
@@ -14,20 +12,16 @@ namespace dtrain::cuda {
 using graph::NodeId;
 
 Lowering::Lowering(const LowerRequest& request)
-    : graph_(request.graph),
-      shapes_(request.shapes),
-      options_(request.options),
+    : LoweringBase(request.graph, request.shapes, request.options, {}, {}),
       layout_(request.layout),
       plans_(request.plans),
       parameters_(request.parameters),
       input_(request.input),
       fusions_(find_fusions(request.graph, request.options.keep_all)),
-      outputs_(request.graph.nodes().size()),
-      terms_(outputs_.size()),
-      gradient_terms_(request.shapes.parameters.size()),
       readers_(graph::readers(request.graph)),
-      depends_on_training_(graph::depends_on_training(request.graph, request.shapes)),
-      buckets_left_(request.options.bucket_begin.size()) {}
+      buckets_left_(request.options.bucket_begin.size()) {
+  begin_range(forward_);
+}
 
 Map Lowering::reordered(NodeId id, const Map& map, const MapForm& form) {
   const Map result = program_.map(map.type, map.n, form.h, form.w, form.channels);
@@ -107,10 +101,9 @@ ValueId Lowering::gradient_of(NodeId id, size_t argument) {
   const auto p = parameter(id, argument);
   if (!p) return kNoValue;
   const WeightForm form = gradient_form(shapes_.parameters[*p], parameters_.form(*p));
-  const bool shared = shapes_.parameters[*p].uses.size() > 1;
-  if (form.is_canonical() && input_.loss_scale == nullptr && !shared)
+  if (form.is_canonical() && input_.loss_scale == nullptr && !is_shared(*p))
     return program_.fixed(parameters_.gradient(*p), parameters_.weight_bytes(*p));
-  return gradient_terms_[*p].emplace_back(program_.bytes(form.stored_bytes()));
+  return parameter_terms_[*p].emplace_back(program_.bytes(form.stored_bytes()));
 }
 
 bool Lowering::is_centered(NodeId id) const {
@@ -124,12 +117,12 @@ void Lowering::contribute(NodeId id, const Map& term, bool own) {
   if (!wants_gradient(id)) return;
   const MapForm& form = layout_.maps[id];
   const bool fits = term.h == form.h && term.w == form.w;
-  terms_[id].push_back(fits ? Term{term, own} : Term{reordered(id, packed(id, term), form), true});
+  LoweringBase::contribute(id, fits ? term : reordered(id, packed(id, term), form), own || !fits);
 }
 
 Map Lowering::take_term(NodeId id) {
   if (terms_[id].empty()) return {};
-  const Map term = terms_[id].back().map;
+  const Map term = terms_[id].back().value;
   terms_[id].pop_back();
   return term;
 }
@@ -137,25 +130,21 @@ Map Lowering::take_term(NodeId id) {
 Map Lowering::take_own_term(NodeId id) {
   const MapForm& form = layout_.maps[id];
   const auto usable = [&](const Term& term) {
-    return term.own && term.map.packed() && term.map.channels == form.channels && term.map.zeros == 0;
+    return term.own && term.value.packed() && term.value.channels == form.channels && term.value.zeros == 0;
   };
   const auto found = std::ranges::find_if(terms_[id], usable);
   if (found == terms_[id].end()) return {};
-  const Map term = found->map;
+  const Map term = found->value;
   terms_[id].erase(found);
   return term;
 }
 
 Map Lowering::gradient(NodeId id) {
-  if (terms_[id].empty()) return {};
-  if (terms_[id].size() > 1) {
-    std::vector<Map> maps;
-    for (const Term& term : terms_[id]) maps.push_back(term.map);
-    const Map sum = program_.like(maps[0]);
-    emit_sum(id, std::move(maps), sum, false);
-    terms_[id] = {{sum, true}};
-  }
-  return terms_[id][0].map;
+  const Map first = terms_[id][0].value;
+  if (terms_[id].size() == 1) return first;
+  const Map sum = program_.like(first);
+  emit_sum(id, terms_of(id), sum, false);
+  return set_gradient(id, sum);
 }
 
 void Lowering::emit_row_sum(NodeId id, const Map& map, ValueId sum) {
@@ -190,13 +179,11 @@ ValueId Lowering::zeros(size_t bytes) {
 }
 
 void Lowering::emit_sum(NodeId id, std::vector<Map> terms, const Map& y, bool relu, double factor) {
-  // A kernel takes at most kSourcesMax terms, so the first ones are summed until the rest fits.
-  while (terms.size() > static_cast<size_t>(kSourcesMax)) {
-    const Map part = program_.like(terms[0]);
-    emit_sum(id, {terms.begin(), terms.begin() + kSourcesMax}, part, false);
-    terms.erase(terms.begin(), terms.begin() + kSourcesMax);
-    terms.insert(terms.begin(), part);
-  }
+  exec::sum_first_terms(terms, kSourcesMax, kSourcesMax, [&](std::vector<Map> first) {
+    const Map part = program_.like(first[0]);
+    emit_sum(id, std::move(first), part, false);
+    return part;
+  });
   Uses uses{{}, {y.value}};
   for (const Map& term : terms) {
     uses.reads.push_back(term.value);
@@ -223,34 +210,36 @@ size_t Lowering::bucket_end(size_t bucket) const {
   return dtrain::bucket_end(options_.bucket_begin, bucket, shapes_.parameters.size());
 }
 
-// Lets the steps from here on wait for the buckets that contain the node's weights. Nodes and parameters have the same
-// order, so a node needs all buckets up to that of its last parameter.
-void Lowering::await_buckets(NodeId id) {
-  size_t end = 0;
-  for (size_t p = 0; p < shapes_.parameters.size(); p++) {
-    if (shapes_.parameters[p].uses[0].node == id) end = p + 1;
-  }
+void Lowering::begin_range(std::vector<StepRange>& ranges) const {
+  const size_t here = program_.steps().size();
+  if (!ranges.empty()) ranges.back().end = here;
+  ranges.push_back({.begin = here, .end = here});
+}
+
+// Lets the steps from here on wait for the buckets that contain the node's weights. A node needs all buckets up to that
+// of its last parameter.
+void Lowering::await_weights(NodeId id) {
+  const auto [front, end] = first_read(id);
+  if (front == end) return;
   const size_t first = buckets_awaited_;
   const auto& begin = options_.bucket_begin;
   while (buckets_awaited_ < begin.size() && begin[buckets_awaited_] < end) buckets_awaited_++;
   if (first == buckets_awaited_) return;
-  forward_.back().end = program_.steps().size();
-  forward_.push_back({.begin = program_.steps().size()});
+  begin_range(forward_);
   for (size_t b = first; b < buckets_awaited_; b++) forward_.back().buckets.push_back(b);
+}
+
+void Lowering::begin_backward() {
+  begin_range(forward_);
+  begin_range(backward_);
 }
 
 // Ends the buckets that are complete after a node's backward steps: those that contain only gradients of the node's
 // first parameter and of parameters after it.
-void Lowering::finish_buckets(NodeId id) {
-  size_t first = shapes_.parameters.size();
-  for (size_t p = shapes_.parameters.size(); p-- > 0;) {
-    if (shapes_.parameters[p].uses[0].node == id) first = p;
-  }
-  const size_t left = buckets_left_;
+void Lowering::finish_gradients(NodeId id) {
+  const size_t first = first_read(id).first, left = buckets_left_;
   while (buckets_left_ > 0 && options_.bucket_begin[buckets_left_ - 1] >= first) finish_bucket(--buckets_left_);
-  if (left == buckets_left_) return;
-  backward_.back().end = program_.steps().size();
-  backward_.push_back({.begin = program_.steps().size()});
+  if (left != buckets_left_) begin_range(backward_);
 }
 
 namespace {
@@ -286,8 +275,8 @@ void Lowering::convert_gradients(NodeId node, size_t first, size_t end) {
   Uses uses;
   for (size_t p = first; p < end; p++) {
     const WeightForm form = gradient_form(shapes_.parameters[p], parameters_.form(p));
-    for (const ValueId term : gradient_terms_[p]) {
-      const bool is_first = term == gradient_terms_[p].front();
+    for (const ValueId term : parameter_terms_[p]) {
+      const bool is_first = term == parameter_terms_[p].front();
       const ValueId to = is_first ? kNoValue : program_.bytes(parameters_.weight_bytes(p));
       conversions.push_back({p, form, term, to});
       uses.reads.push_back(term);
@@ -334,28 +323,6 @@ ValueId Lowering::result_of(NodeId id) {
   return floats;
 }
 
-Lowering::EmitBackward Lowering::lower_node(NodeId id) {
-  await_buckets(id);
-  return std::visit(Overloaded{
-                        [&](const graph::Input&) { return lower_input(*this, id); },
-                        [&](const graph::Convolution&) { return lower_convolution(*this, id); },
-                        [&](const graph::FullyConnected&) { return lower_fully_connected(*this, id); },
-                        [&](const graph::BatchNorm& op) { return lower_batch_norm(*this, id, op); },
-                        [&](const graph::Activation& op) { return lower_activation(*this, id, op); },
-                        [&](const graph::Pooling& op) { return lower_pooling(*this, id, op); },
-                        [&](const graph::Concat&) { return lower_concat(*this, id); },
-                        [&](const graph::Add&) { return lower_add(*this, id); },
-                        [&](const graph::Flatten&) { return lower_flatten(*this, id); },
-                        [&](const graph::Identity&) { return lower_flatten(*this, id); },
-                        [&](const graph::Scale& op) { return lower_scale(*this, id, op); },
-                        [&](const graph::Dropout& op) { return lower_dropout(*this, id, op); },
-                        [&](const graph::LocalResponseNorm& op) { return lower_response_norm(*this, id, op); },
-                        [&](const graph::SpatialTransformer&) { return lower_spatial_transformer(*this, id); },
-                        [&](const graph::SoftmaxOutput& op) { return lower_softmax(*this, id, op); },
-                    },
-                    node(id).op);
-}
-
 namespace {
 
 // Removes the ranges that have neither steps nor buckets, such as one before the first bucket or after the last one.
@@ -367,31 +334,13 @@ void drop_empty(std::vector<StepRange>& ranges) {
 
 Lowered lower(const LowerRequest& request) {
   Lowering l(request);
-  const std::vector<NodeId> order = request.graph.canonical_order();
-  std::vector<Lowering::EmitBackward> backward;
-  backward.reserve(order.size());
-  l.forward_.push_back({});
-  for (const NodeId id : order) backward.push_back(l.lower_node(id));
-  std::vector<ValueId> results;
-  for (const graph::HeadInfo& head : request.shapes.heads) {
-    results.push_back(l.result_of(head.node));
-    l.program_.keep(results.back());
-  }
-  l.forward_.back().end = l.program_.steps().size();
-  l.backward_.push_back({.begin = l.program_.steps().size()});
-  for (size_t i = order.size(); l.training() && i-- > 0;) {
-    backward[i]();
-    l.finish_buckets(order[i]);
-  }
-  l.backward_.back().end = l.program_.steps().size();
+  Lowered lowered{l.lower_all(), {}, {}};
+  l.backward_.back().end = lowered.program.steps().size();
   drop_empty(l.forward_);
   drop_empty(l.backward_);
-  std::vector<Map> gradients(l.outputs_.size());
-  for (NodeId id = 0; id < gradients.size(); id++) {
-    if (l.terms_[id].size() == 1) gradients[id] = l.terms_[id][0].map;
-  }
-  return {std::move(l.program_), std::move(l.forward_), std::move(l.backward_),
-          std::move(l.outputs_), std::move(gradients),  std::move(results)};
+  lowered.forward = std::move(l.forward_);
+  lowered.backward = std::move(l.backward_);
+  return lowered;
 }
 
 }  // namespace dtrain::cuda

@@ -21,7 +21,6 @@ Curve curve_of(graph::Activation::Kind kind) {
 void emit_backward(Lowering& l, NodeId id, Curve curve, const Map& y) {
   const Map dy = l.gradient(id);
   const NodeId input = l.input_node(id);
-  if (!dy.exists() || !l.wants_gradient(input)) return;
   const Map add = l.take_term(input), dx = l.program().like(y);
   l.program().kernel(id, activate_backward,
                      {{y.value, dy.value, add.value}, {dx.value}, {in_place(add, dx), in_place(dy, dx)}},
@@ -40,11 +39,7 @@ void emit_backward(Lowering& l, NodeId id, Curve curve, const Map& y) {
 
 }  // namespace
 
-Lowering::EmitBackward lower_activation(Lowering& l, NodeId id, const graph::Activation& op) {
-  if (l.fusions().computed_by[id] != Fusions::kNone) {
-    l.set_output(id, l.input(id));
-    return [] {};
-  }
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Activation& op) {
   const Map x = l.input(id), y = l.make_output(id);
   const Curve curve = curve_of(op.kind);
   l.program().kernel(id, activate, {{x.value}, {y.value}, {in_place(x, y)}}, [=](const Addresses& at) {

@@ -55,7 +55,6 @@ Lowering::EmitBackward lower_with_norm(Lowering& l, NodeId id, NodeId relu) {
   l.set_output(id, y);
   return [&l, norm, y = passed == kNoValue ? y : Map{}, passed, skip, skip_id, relu] {
     const Map dy = l.gradient(relu);
-    if (!dy.exists()) return;
     const Map dskip = l.wants_gradient(skip_id) ? l.program().like(skip) : Map{};
     emit_norm_backward(l, norm, {.y = y, .dy = dy, .dskip = dskip, .passed = passed, .relu = true});
     if (dskip.exists()) l.contribute(skip_id, dskip, true);
@@ -66,19 +65,18 @@ Lowering::EmitBackward lower_with_norm(Lowering& l, NodeId id, NodeId relu) {
 
 // Computes the sum, in one pass with the ReLU if one follows. In the backward pass, the ReLU's mask is applied once,
 // and the result goes to all inputs.
-Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
-  const NodeId relu = l.fusions().relu_after[id];
-  const bool fused = relu != Fusions::kNone;
-  if (l.fusions().norm_of[id] != Fusions::kNone) return lower_with_norm(l, id, relu);
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Add&) {
+  const NodeId computed = l.computed_node(id);
+  const bool fused = computed != id;
+  if (l.fusions().norm_of[id] != Fusions::kNone) return lower_with_norm(l, id, computed);
   if (!l.output(id).exists()) {  // otherwise a convolution has already computed the sum
-    const Map sum = l.make_output(fused ? relu : id);
+    const Map sum = l.make_output(computed);
     l.emit_sum(id, inputs_as(l, id, sum), sum, fused);
     l.set_output(id, sum);
   }
   const Map y = l.output(id);
-  return [&l, id, relu, fused, y] {
-    Map dy = l.gradient(fused ? relu : id);
-    if (!dy.exists()) return;
+  return [&l, id, computed, fused, y] {
+    Map dy = l.gradient(computed);
     if (fused) dy = emit_relu_backward(l, id, y, dy);
     for (const NodeId input : l.node(id).data_inputs) l.contribute(input, dy);
   };

@@ -134,7 +134,7 @@ void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradi
   if (wanted) l.contribute(input, dx, true);
 }
 
-Lowering::EmitBackward lower_batch_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::BatchNorm& op) {
   const Norm norm = begin_norm(l, id, op);
   if (l.fusions().added_by[id] != Fusions::kNone) {
     l.keep_for_sum(norm);

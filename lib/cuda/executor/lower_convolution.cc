@@ -75,9 +75,7 @@ Map sum_of_images(Lowering& l, NodeId id, const Map& map) {
 // gradient of this layer is added to it.
 template <class MakeDx>
 void emit_backward(Lowering& l, const Layer& layer, const MakeDx& make_dx) {
-  Map dy = l.gradient(layer.id);
-  if (!dy.exists()) return;
-  dy = l.packed(layer.id, dy);
+  Map dy = l.packed(layer.id, l.gradient(layer.id));
   emit_bias_gradient(l, layer, dy);
   const ValueId dw = l.gradient_of(layer.id, Convolution::kWeight), x = layer.x.value;
   emit(l, layer.id, layer.plans->backward_filter, {{x, dy.value}, {dw}}, {x, dw, dy.value});
@@ -109,7 +107,7 @@ Map readable(Lowering& l, NodeId id, const Map& x, int64_t channels) {
 
 }  // namespace
 
-Lowering::EmitBackward lower_convolution(Lowering& l, NodeId id) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const Convolution&) {
   const LayerPlans& plans = l.plans(id);
   const Map x = l.input(id);
   const NodeId output = plans.forward_adding != nullptr ? l.fusions().summed_by[id] : id;
@@ -133,7 +131,7 @@ Lowering::EmitBackward lower_convolution(Lowering& l, NodeId id) {
   };
 }
 
-Lowering::EmitBackward lower_fully_connected(Lowering& l, NodeId id) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const FullyConnected&) {
   const Map x = l.dense_input(id);
   const Layer layer{id,
                     &l.plans(id),

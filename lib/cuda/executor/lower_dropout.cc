@@ -28,15 +28,14 @@ void emit_keep(Lowering& l, NodeId id, const exec::DropRule& rule, const Map& x,
 
 // Drops elements in the input's storage order. The number of an element follows from its channel and position, as in a
 // flattened map.
-Lowering::EmitBackward lower_dropout(Lowering& l, NodeId id, const graph::Dropout& op) {
-  if (!l.training()) return lower_flatten(l, id);
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Dropout& op) {
+  if (!l.training()) return lower_node(l, id, graph::Identity{});
   const exec::DropRule rule = exec::drop_rule(l.node(id), op);
   const Map x = l.input(id), y = l.make_output(id);
   emit_keep(l, id, rule, x, y);
   l.set_output(id, y);
   return [&l, id, rule] {
     const Map dy = l.gradient(id);
-    if (!dy.exists() || !l.wants_gradient(l.input_node(id))) return;
     const Map dx = l.program().like(dy);
     emit_keep(l, id, rule, dy, dx);
     l.contribute(l.input_node(id), dx);

@@ -61,7 +61,6 @@ void emit_average(Lowering& l, const Pool& p) {
 void emit_backward(Lowering& l, const Pool& p, bool max) {
   const Map dy = l.gradient(p.id);
   const NodeId input = l.input_node(p.id);
-  if (!dy.exists() || !l.wants_gradient(input)) return;
   const Map add = l.take_term(input), dx = l.program().like(p.x);
   Uses uses{{dy.value, add.value, p.where}, {dx.value}, {in_place(add, dx)}};
   if (max) {
@@ -78,7 +77,7 @@ void emit_backward(Lowering& l, const Pool& p, bool max) {
 
 }  // namespace
 
-Lowering::EmitBackward lower_pooling(Lowering& l, NodeId id, const graph::Pooling& op) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Pooling& op) {
   const Map x = l.input(id), y = l.make_output(id);
   const bool max = op.kind == graph::Pooling::Kind::kMax;
   Pool pool{.id = id, .shape = shape_of(op, x, y), .divide = divide_of(op), .x = x, .y = y};

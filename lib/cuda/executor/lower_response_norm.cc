@@ -5,7 +5,7 @@ namespace dtrain::cuda {
 
 using graph::NodeId;
 
-Lowering::EmitBackward lower_response_norm(Lowering& l, NodeId id, const graph::LocalResponseNorm& op) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::LocalResponseNorm& op) {
   const Map x = l.input(id), y = l.make_output(id);
   const ResponseNormShape shape{.rows = x.rows(),
                                 .channels = x.channels,
@@ -20,7 +20,6 @@ Lowering::EmitBackward lower_response_norm(Lowering& l, NodeId id, const graph::
   l.set_output(id, y);
   return [&l, id, shape, x, d] {
     const Map dy = l.gradient(id);
-    if (!dy.exists() || !l.wants_gradient(l.input_node(id))) return;
     const Map dx = l.program().like(x);
     l.program().kernel(id, response_norm_backward, {{x.value, dy.value, d}, {dx.value}}, [=](const Addresses& at) {
       return ResponseNormBackward{x.type, shape, at.in(x), at.in(dy), at.at<float>(d), at.out(dx)};

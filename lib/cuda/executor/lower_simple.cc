@@ -7,7 +7,7 @@ namespace dtrain::cuda {
 
 using graph::NodeId;
 
-Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Input&) {
   const Map y = l.make_output(id);
   const DeviceInput& images = l.pass_input().inputs[l.input_of(id)];
   if (images.pixels != nullptr) {
@@ -42,29 +42,29 @@ Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
   return [] {};
 }
 
-// Flattens without changing the storage order. Nodes that need the order c, h, w call plain_input.
-Lowering::EmitBackward lower_flatten(Lowering& l, NodeId id) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Identity&) {
   l.set_output(id, l.input(id));
-  return [&l, id] {
-    const Map dy = l.gradient(id);
-    if (dy.exists()) l.contribute(l.input_node(id), dy);
-  };
+  return [&l, id] { l.contribute(l.input_node(id), l.gradient(id)); };
 }
 
-Lowering::EmitBackward lower_scale(Lowering& l, NodeId id, const graph::Scale& op) {
+// Flattens without changing the storage order. Nodes that need the order c, h, w call plain_input.
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Flatten&) {
+  return lower_node(l, id, graph::Identity{});
+}
+
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Scale& op) {
   const Map x = l.input(id), y = l.make_output(id);
   l.emit_sum(id, {x}, y, false, op.factor);
   l.set_output(id, y);
   return [&l, id, factor = op.factor] {
     const Map dy = l.gradient(id);
-    if (!dy.exists()) return;
     const Map dx = l.program().like(dy);
     l.emit_sum(id, {dy}, dx, false, factor);
     l.contribute(l.input_node(id), dx);
   };
 }
 
-Lowering::EmitBackward lower_concat(Lowering& l, NodeId id) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Concat&) {
   Map y = l.output(id);
   if (!y.exists()) y = l.make_output(id);
   l.set_output(id, y);
@@ -78,7 +78,6 @@ Lowering::EmitBackward lower_concat(Lowering& l, NodeId id) {
   }
   return [&l, id, channels] {
     const Map dy = l.gradient(id);
-    if (!dy.exists()) return;
     int64_t begin = 0;
     for (size_t i = 0; i < channels.size(); i++) {
       l.contribute(l.input_node(id, i), l.program().slice(dy, begin, channels[i]));
@@ -87,7 +86,7 @@ Lowering::EmitBackward lower_concat(Lowering& l, NodeId id) {
   };
 }
 
-Lowering::EmitBackward lower_softmax(Lowering& l, NodeId id, const graph::SoftmaxOutput& op) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::SoftmaxOutput& op) {
   const Map x = l.packed(id, l.plain_input(id));
   Map p = x;
   p.type = Type::kFloat32;

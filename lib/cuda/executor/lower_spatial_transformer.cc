@@ -23,7 +23,7 @@ Map converted(Lowering& l, NodeId id, ValueId floats, const Map& like) {
 
 }  // namespace
 
-Lowering::EmitBackward lower_spatial_transformer(Lowering& l, NodeId id) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::SpatialTransformer&) {
   const NodeId map = l.input_node(id), numbers = l.input_node(id, 1);
   const Map x = l.input(id), t = l.plain_input(id, 1), y = l.make_output(id);
   const SamplingShape shape{.n = x.n, .channels = x.channels, .h = x.h, .w = x.w, .p = y.h, .q = y.w};
@@ -33,7 +33,6 @@ Lowering::EmitBackward lower_spatial_transformer(Lowering& l, NodeId id) {
   l.set_output(id, y);
   return [&l, id, map, numbers, shape, x, t] {
     const Map dy = l.gradient(id);
-    if (!dy.exists()) return;
     const bool by_map = l.wants_gradient(map);
     const Map dt = l.program().like(t);
     const ValueId floats = by_map ? l.program().floats(x.rows() * x.channels) : kNoValue;

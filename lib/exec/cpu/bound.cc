@@ -69,7 +69,7 @@ class Meter {
       : graph_(graph),
         shapes_(shapes),
         options_(options),
-        fusions_(find_fusions(graph)),
+        fusions_(find_fusions(graph, false)),
         engine_(dnnl::engine::kind::cpu, 0),
         watch_(engine_),
         layout_(graph.nodes().size()),

@@ -42,18 +42,13 @@ ValueId emit_forward(Lowering& l, NodeId id, Kind kind, ValueId x) {
 
 }  // namespace
 
-Lowering::EmitBackward lower_activation(Lowering& l, NodeId id, const graph::Activation& op) {
-  if (l.fusions().computed_by[id] != Fusions::kNone) {
-    l.set_output(id, l.input(id));
-    return [] {};
-  }
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Activation& op) {
   const ValueId x = l.input(id);
   const ValueId y = emit_forward(l, id, op.kind, x);
   l.set_output(id, y);
   return [&l, id, kind = op.kind, y] {
-    const std::vector<ValueId> terms = l.gradient_terms(id, l.md(y));
-    if (terms.empty()) return;
-    l.contribute(l.input_node(id), emit_activation_backward(l.program(), id, kind, y, terms));
+    const ValueId dx = emit_activation_backward(l.program(), id, kind, y, l.gradient_terms(id, l.md(y)));
+    l.contribute(l.input_node(id), dx);
   };
 }
 

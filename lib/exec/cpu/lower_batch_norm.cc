@@ -72,7 +72,6 @@ dnnl::batch_normalization_forward::primitive_desc emit_training(Lowering& l, Nor
 void emit_backward(Lowering& l, const Norm& norm, const dnnl::batch_normalization_forward::primitive_desc& forward) {
   const Md layout = l.md(norm.x);
   const ValueId dy = l.gradient(norm.reader, layout);
-  if (dy == kNoValue) return;
   auto pd = batch_norm_backward(l.engine(), layout, norm.epsilon, norm.flags, forward);
   const ValueId dx = l.program().tensor(layout);
   const ValueId dgamma = l.gradient_of_weight(norm.id, BatchNorm::kGamma, norm.channels);
@@ -100,18 +99,17 @@ void emit_backward(Lowering& l, const Norm& norm, const dnnl::batch_normalizatio
 
 }  // namespace
 
-Lowering::EmitBackward lower_batch_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
-  const NodeId relu = l.fusions().relu_after[id];
-  const bool fused = relu != Fusions::kNone;
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::BatchNorm& op) {
+  const NodeId reader = l.computed_node(id);
   Flags flags = Flags::use_shift;
   if (!op.fix_gamma) flags = flags | Flags::use_scale;
-  if (fused) flags = flags | Flags::fuse_norm_relu;
+  if (reader != id) flags = flags | Flags::fuse_norm_relu;
   if (op.global_statistics) flags = flags | Flags::use_global_stats;
 
   const ValueId x = l.input(id);
   const Dims channels{dims_of(l.md(x))[1]};
   Norm norm{.id = id,
-            .reader = fused ? relu : id,
+            .reader = reader,
             .epsilon = static_cast<float>(op.epsilon),
             .flags = flags,
             .channels = channels,

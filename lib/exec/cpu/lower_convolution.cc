@@ -77,7 +77,7 @@ void emit_backward_data(Lowering& l, const ConvolutionLayer& layer, const Forwar
 
 }  // namespace
 
-Lowering::EmitBackward lower_convolution(Lowering& l, NodeId id, const graph::Convolution& op) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Convolution& op) {
   const Dims x = l.dims(l.input_node(id));
   ConvolutionLayer layer{.id = id,
                          .spec = open_convolution(op, x, l.dims(id)),
@@ -87,11 +87,10 @@ Lowering::EmitBackward lower_convolution(Lowering& l, NodeId id, const graph::Co
                          .weight_dims = weight_dims(op, x[1]),
                          .bias_dims = {op.filters},
                          .x = l.input(id)};
-  layer.spec.relu = l.fusions().relu_after[id] != Fusions::kNone;
+  layer.spec.relu = l.computed_node(id) != id;
   const Forward forward = emit_forward(l, layer);
   return [&l, layer, forward] {
     const ValueId dy = l.gradient(layer.id, forward.dst_desc());
-    if (dy == kNoValue) return;
     emit_backward_weights(l, layer, forward, dy);
     if (l.wants_gradient(l.input_node(layer.id))) emit_backward_data(l, layer, forward, dy);
   };

@@ -136,7 +136,6 @@ Lowering::EmitBackward lower_small(Lowering& l, const DenseLayer& layer) {
   l.set_output(layer.id, blas::emit_forward(l, layer));
   return [&l, layer] {
     const ValueId dy = l.gradient(layer.id, y_md(layer.shape));
-    if (dy == kNoValue) return;
     blas::emit_backward_weights(l, layer, dy);
     if (l.wants_gradient(l.input_node(layer.id))) blas::emit_backward_data(l, layer, dy);
   };
@@ -148,7 +147,6 @@ Lowering::EmitBackward lower_large(Lowering& l, const DenseLayer& layer) {
   l.set_output(layer.id, y);
   return [&l, layer, forward] {
     const ValueId dy = l.gradient(layer.id, y_md(layer.shape));
-    if (dy == kNoValue) return;
     onednn::emit_backward_weights(l, layer, forward, dy);
     if (l.wants_gradient(l.input_node(layer.id))) onednn::emit_backward_data(l, layer, forward, dy);
   };
@@ -156,7 +154,7 @@ Lowering::EmitBackward lower_large(Lowering& l, const DenseLayer& layer) {
 
 }  // namespace
 
-Lowering::EmitBackward lower_dense(Lowering& l, NodeId id, const graph::FullyConnected& op) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::FullyConnected& op) {
   // The size of the weights from which on oneDNN is used instead of OpenBLAS. Measured with OpenBLAS 0.3.21 and oneDNN
   // 2.6.3 on 2 threads: forward, 64 x 500 -> 10 takes 6 us with OpenBLAS and 8 us with oneDNN; 64 x 800 -> 500 takes
   // 366 us and 235 us forward, 561 us and 270 us backward. Both are equally fast at about 64 outputs.

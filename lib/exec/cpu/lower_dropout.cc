@@ -43,8 +43,8 @@ ValueId emit_keep(Lowering& l, NodeId id, const DropRule& rule, ValueId keys, Va
 
 // Lowers a dropout in row-major layout, because an element's number is its position in [c, h, w]. (Vectors are
 // row-major anyway.) The keys are copied, because the caller's are valid only during the forward pass.
-Lowering::EmitBackward lower_dropout(Lowering& l, NodeId id, const graph::Dropout& op) {
-  if (!l.training()) return lower_identity(l, id);
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Dropout& op) {
+  if (!l.training()) return lower_node(l, id, graph::Identity{});
   const DropRule rule = drop_rule(l.node(id), op);
   const int64_t rows = l.options().batch_size;
   const ValueId keys = l.program().tensor(plain_md({rows * 2}));  // a key has 8 bytes, as many as two floats
@@ -56,10 +56,7 @@ Lowering::EmitBackward lower_dropout(Lowering& l, NodeId id, const graph::Dropou
   const Md plain = plain_md(l.dims(id));
   l.set_output(id, emit_keep(l, id, rule, keys, l.program().converted(id, l.input(id), plain)));
   return [&l, id, rule, keys, plain] {
-    const ValueId dy = l.gradient(id, plain);
-    if (dy != kNoValue && l.wants_gradient(l.input_node(id))) {
-      l.contribute(l.input_node(id), emit_keep(l, id, rule, keys, dy));
-    }
+    l.contribute(l.input_node(id), emit_keep(l, id, rule, keys, l.gradient(id, plain)));
   };
 }
 

@@ -20,7 +20,7 @@ ValueId input_for(Lowering& l, NodeId id, const graph::LocalResponseNorm& op) {
 
 // Lowers the operator. The workspace holds what oneDNN's backward pass needs; its size is 0 for implementations that
 // need nothing.
-Lowering::EmitBackward lower_local_response_norm(Lowering& l, NodeId id, const graph::LocalResponseNorm& op) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::LocalResponseNorm& op) {
   const ValueId x = input_for(l, id, op);
   const Md layout = l.md(x);
   const auto forward = response_norm_forward(l.engine(), l.training(), layout, op);
@@ -34,7 +34,6 @@ Lowering::EmitBackward lower_local_response_norm(Lowering& l, NodeId id, const g
   l.set_output(id, y);
   return [&l, id, op, x, layout, forward, keeps, workspace] {
     const ValueId dy = l.gradient(id, layout);
-    if (dy == kNoValue || !l.wants_gradient(l.input_node(id))) return;
     const auto backward = response_norm_backward(l.engine(), layout, op, forward);
     const ValueId dx = l.program().tensor(layout);
     std::vector<Arg> backward_args = {in(DNNL_ARG_SRC, x), in(DNNL_ARG_DIFF_DST, dy), out(DNNL_ARG_DIFF_SRC, dx),

@@ -24,7 +24,6 @@ Lowering::EmitBackward lower_max(Lowering& l, NodeId id, const PoolingWindow& wi
                      {in(x), out(y), out(where)});
   return [&l, id, window, where, dx_layout = l.md(x), dy_layout = l.md(y)] {
     const ValueId dy = l.gradient(id, dy_layout);
-    if (dy == kNoValue) return;
     const ValueId dx = l.program().tensor(dx_layout);
     l.program().kernel(id, "max pooling backward",
                        [window](void* const* p) {
@@ -44,7 +43,6 @@ Lowering::EmitBackward lower_average(Lowering& l, NodeId id, const PoolingWindow
                      {in(x), out(y)});
   return [&l, id, window, dx_layout = l.md(x), dy_layout = l.md(y)] {
     const ValueId dy = l.gradient(id, dy_layout);
-    if (dy == kNoValue) return;
     const ValueId dx = l.program().tensor(dx_layout);
     l.program().kernel(id, "average pooling backward",
                        [window](void* const* p) {
@@ -57,7 +55,7 @@ Lowering::EmitBackward lower_average(Lowering& l, NodeId id, const PoolingWindow
 
 }  // namespace
 
-Lowering::EmitBackward lower_pooling(Lowering& l, NodeId id, const graph::Pooling& op) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Pooling& op) {
   const ValueId x = l.blocked_input(id);
   const BlockedShape x_shape = *blocked_shape(l.md(x));
   const BlockedShape y_shape = shape_in(x_shape.order, l.dims(id));

@@ -13,7 +13,7 @@ using graph::NodeId;
 
 // Copies the caller's data: the data is valid only during the forward pass, but the gradient of the first layer needs
 // it again.
-Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Input&) {
   const ValueId data = l.program().tensor(plain_md(l.dims(id)));
   const size_t input = l.input_of(id);
   const InputForm& form = l.options().inputs[input];
@@ -31,52 +31,46 @@ Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
   return [] {};
 }
 
-Lowering::EmitBackward lower_flatten(Lowering& l, NodeId id) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Flatten&) {
   const ValueId flat = flattened(l, id, l.input(id));
   l.set_output(id, flat);
   return [&l, id, layout = l.md(flat)] {
-    const ValueId dy = l.gradient(id, layout);
-    if (dy != kNoValue) l.contribute(l.input_node(id), l.program().alias(dy, plain_md(l.dims(l.input_node(id)))));
+    const NodeId input = l.input_node(id);
+    l.contribute(input, l.program().alias(l.gradient(id, layout), plain_md(l.dims(input))));
   };
 }
 
-Lowering::EmitBackward lower_identity(Lowering& l, NodeId id) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Identity&) {
   l.set_output(id, l.input(id));
-  return [&l, id] {
-    const ValueId dy = l.gradient(id, l.md(l.input(id)));
-    if (dy != kNoValue) l.contribute(l.input_node(id), dy);
-  };
+  return [&l, id] { l.contribute(l.input_node(id), l.gradient(id, l.md(l.input(id)))); };
 }
 
 // Computes the scaling as a separate pass, in place where possible. In a block of the network `cross`, this pass makes
 // 2 of about 30 reads and writes of a feature map. In the backward pass, the same pass also sums the gradients from all
 // readers.
-Lowering::EmitBackward lower_scale(Lowering& l, NodeId id, const graph::Scale& op) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Scale& op) {
   const Md layout = blocked_layout(l.md(l.input(id)));
   l.set_output(id, emit_scaled_sum(l.program(), id, {l.input(id)}, op.factor, layout));
   return [&l, id, layout, factor = op.factor] {
     const std::vector<ValueId> terms = l.gradient_terms(id, layout);
-    if (terms.empty()) return;
     l.contribute(l.input_node(id), emit_scaled_sum(l.program(), id, terms, factor, layout));
   };
 }
 
 // Adds the inputs, in one pass with the ReLU if one follows. The backward pass is fused too: the gradient is masked
 // once, then passed to all inputs.
-Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
-  const NodeId relu = l.fusions().relu_after[id];
-  const bool fused = relu != Fusions::kNone;
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Add&) {
+  const NodeId computed = l.computed_node(id);
+  const bool fused = computed != id;
   const Md layout = blocked_layout(l.md(l.input(id)));
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < l.node(id).data_inputs.size(); i++) inputs.push_back(l.input(id, i));
   const ValueId y = fused ? emit_sum_relu(l.program(), id, inputs, layout) : emit_sum(l.program(), id, inputs, layout);
   l.set_output(id, y);
-  return [&l, id, relu, fused, layout, y] {
-    ValueId dy = kNoValue;
-    if (!fused) dy = l.gradient(id, layout);
-    const std::vector<ValueId> terms = fused ? l.gradient_terms(relu, layout) : std::vector<ValueId>{};
-    if (!terms.empty()) dy = emit_activation_backward(l.program(), id, graph::Activation::Kind::kRelu, y, terms);
-    if (dy == kNoValue) return;
+  return [&l, id, computed, fused, layout, y] {
+    const ValueId dy = fused ? emit_activation_backward(l.program(), id, graph::Activation::Kind::kRelu, y,
+                                                        l.gradient_terms(computed, layout))
+                             : l.gradient(id, layout);
     for (const NodeId input : l.node(id).data_inputs) l.contribute(input, dy);
   };
 }
@@ -97,7 +91,6 @@ Order concat_order(Lowering& l, NodeId id) {
 void split_gradient(Lowering& l, NodeId id, const ConcatShape& shape) {
   const Order order = shape.whole.order;
   const std::vector<ValueId> terms = l.gradient_terms(id, md_in(order, l.dims(id)));
-  if (terms.empty()) return;
   const std::vector<NodeId>& inputs = l.node(id).data_inputs;
   std::vector<Arg> args;
   args.reserve(terms.size() + inputs.size());
@@ -118,7 +111,7 @@ void split_gradient(Lowering& l, NodeId id, const ConcatShape& shape) {
 
 }  // namespace
 
-Lowering::EmitBackward lower_concat(Lowering& l, NodeId id) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::Concat&) {
   const Order order = concat_order(l, id);
   ConcatShape shape{.whole = shape_in(order, l.dims(id)), .part_blocks = {}};
   std::vector<Arg> args;
@@ -138,7 +131,7 @@ Lowering::EmitBackward lower_concat(Lowering& l, NodeId id) {
 }
 
 // Copies the labels, because they are valid only during the forward pass.
-Lowering::EmitBackward lower_softmax(Lowering& l, NodeId id, const graph::SoftmaxOutput& op) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::SoftmaxOutput& op) {
   const ValueId x = flattened(l, id, l.input(id));
   const Dims dims = dims_of(l.md(x));
   const int64_t rows = dims[0], classes = dims[1];

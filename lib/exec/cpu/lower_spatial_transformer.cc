@@ -49,7 +49,7 @@ void backward(const Sampling& s, int64_t images, const float* x, const float* t,
 
 }  // namespace
 
-Lowering::EmitBackward lower_spatial_transformer(Lowering& l, NodeId id) {
+Lowering::EmitBackward lower_node(Lowering& l, NodeId id, const graph::SpatialTransformer&) {
   const NodeId map = l.input_node(id), numbers = l.input_node(id, 1);
   const Dims from = l.dims(map), to = l.dims(id);
   const Sampling s{
@@ -66,7 +66,6 @@ Lowering::EmitBackward lower_spatial_transformer(Lowering& l, NodeId id) {
   l.set_output(id, y);
   return [&l, id, map, numbers, s, x, t, to] {
     const ValueId dy = l.gradient(id, plain_md(to));
-    if (dy == kNoValue) return;
     const ValueId dt = l.program().tensor(l.md(t));
     std::vector<Arg> args = {in(x), in(t), in(dy), out(dt)};
     const bool by_map = l.wants_gradient(map);

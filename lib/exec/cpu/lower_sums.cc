@@ -1,6 +1,7 @@
 #include "exec/cpu/lower_sums.h"
 
 #include "exec/cpu/kernels/elementwise.h"
+#include "exec/lowering.h"
 
 namespace dtrain::exec::cpu {
 
@@ -34,20 +35,13 @@ ValueId emit_combined(Program& program, graph::NodeId node, const char* what, co
   return result;
 }
 
-ValueId emit_plain_sum(Program& program, graph::NodeId node, const std::vector<ValueId>& terms, const Md& layout) {
-  return emit_combined(program, node, "sum", terms, layout, sum_sources);
-}
-
 // Converts the terms to `layout`. If there are more than `most` terms, sums the first ones so that `most` remain.
 std::vector<ValueId> prepared(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout,
                               size_t most) {
   for (ValueId& term : terms) term = program.converted(node, term, layout);
-  while (terms.size() > most) {
-    const auto end = terms.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(terms.size(), kSourcesMax));
-    const ValueId sum = emit_plain_sum(program, node, {terms.begin(), end}, layout);
-    terms.erase(terms.begin(), end);
-    terms.insert(terms.begin(), sum);
-  }
+  sum_first_terms(terms, most, kSourcesMax, [&](const std::vector<ValueId>& first) {
+    return emit_combined(program, node, "sum", first, layout, sum_sources);
+  });
   return terms;
 }
 
