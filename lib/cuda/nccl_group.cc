@@ -14,16 +14,16 @@ using End = std::unique_ptr<comm::Collective>;
 
 // Joins one rank on its device. An Error ends the joining of the other ranks of this process; ranks of other processes
 // wait until their time limit.
-Result<End> join_one(const NcclRank& rank, const std::shared_ptr<StoreStream>& store, const std::string& id) {
+Result<End> join_one(const NcclRank& rank, const std::string& id) {
   Result<End> end;
   Result<> outcome = catching([&]() -> Result<> {
-    DT_CUDA(cudaSetDevice(store->device()));
-    DT_TRY(end, join_nccl(rank, store, id));
+    DT_CUDA(cudaSetDevice(rank.store->device()));
+    DT_TRY(end, join_nccl(rank, id));
     return {};
   });
   if (outcome) return end;
   cancel(*rank.process, outcome.error());
-  return tl::unexpected(std::move(outcome.error()).with(fmt::format("joining GPU {}", store->device())));
+  return tl::unexpected(std::move(outcome.error()).with(fmt::format("joining GPU {}", rank.store->device())));
 }
 
 }  // namespace
@@ -36,8 +36,11 @@ Result<std::vector<End>> join_devices(std::span<CudaExecutor* const> executors, 
   std::vector<Result<End>> joined(here);
   std::vector<std::thread> threads;
   for (uint32_t device = 0; device < here; device++) {
-    const NcclRank rank{.rank = processes.rank * here + device, .size = processes.size * here, .process = process};
-    threads.emplace_back([&, rank, device] { joined[device] = join_one(rank, executors[device]->store_stream(), id); });
+    const NcclRank rank{.rank = processes.rank * here + device,
+                        .size = processes.size * here,
+                        .store = executors[device]->store_stream(),
+                        .process = process};
+    threads.emplace_back([&, rank, device] { joined[device] = join_one(rank, id); });
   }
   for (std::thread& thread : threads) thread.join();
   std::vector<End> ends;

@@ -21,7 +21,6 @@ struct Fake {
   std::atomic<ncclResult_t> joining{ncclSuccess};  // the state after joining began
   std::atomic<ncclResult_t> state{ncclSuccess};    // the state after an operation
   std::atomic<ncclResult_t> enqueue{ncclSuccess};  // what an operation returns
-  std::atomic<cudaError_t> stream{cudaSuccess};
   std::atomic<int> aborts{0}, destroyed{0}, queries{0};
   std::atomic<ncclResult_t> finalizing{ncclSuccess};  // the state after finalizing began
   std::atomic<int> graphs{0};  // graphs that contain the group's work; NCCL's calls that end a group block until 0
@@ -110,9 +109,6 @@ ncclResult_t ncclBroadcast(const void*, void* to, size_t count, ncclDataType_t, 
   return fake->note("broadcast " + at(to) + "+" + std::to_string(count) + " of " + std::to_string(root)),
          fake->enqueue.load();
 }
-cudaError_t cudaStreamQuery(cudaStream_t) {
-  return fake->queries++, fake->stream.load();
-}
 const char* cudaGetErrorString(cudaError_t) {
   return "what CUDA calls it";
 }
@@ -175,7 +171,7 @@ namespace {
 struct Setting {
   Fake own;
   std::vector<float> values = std::vector<float>(10);
-  NcclRank rank{.rank = 1, .size = 3, .stream = nullptr, .process = nullptr};
+  NcclRank rank{.rank = 1, .size = 3};
   std::string id = std::string(NCCL_UNIQUE_ID_BYTES, 'i');
 
   Setting() {
@@ -185,10 +181,14 @@ struct Setting {
   Setting(const Setting&) = delete;
   Setting& operator=(const Setting&) = delete;
 
-  Result<std::unique_ptr<comm::Collective>> join() { return join_nccl(rank, id); }
+  Result<std::unique_ptr<comm::Collective>> join(const std::shared_ptr<StoreStream>& store) {
+    rank.store = store;
+    return join_nccl(rank, id);
+  }
+  Result<std::unique_ptr<comm::Collective>> join() { return join(std::make_shared<StoreStream>(0)); }
   std::unique_ptr<comm::Collective> joined() { return test::must(join()); }
   std::unique_ptr<comm::Collective> joined(const std::shared_ptr<StoreStream>& store) {
-    return test::must(join_nccl(rank, store, id));
+    return test::must(join(store));
   }
   Calls calls_of(const auto& operation) {
     own.calls.clear();
@@ -244,36 +244,29 @@ TEST_CASE("the error of a failed join depends on its cause", "[cuda][nccl]") {
   CHECK(s.own.aborts == 4);
 }
 
-// Either NCCL hangs in the call, or the stream never completes.
 TEST_CASE("an operation that exceeds its limit is a lost peer, and so are all later ones", "[cuda][nccl]") {
-  for (const bool enqueued : {false, true}) {
-    Setting s;
-    s.rank.operation_limit = milliseconds(5);
-    auto group = s.joined();
-    if (enqueued) {
-      s.own.stream = cudaErrorNotReady;
-    } else {
-      s.own.enqueue = ncclInProgress;
-      s.own.state = ncclInProgress;
-    }
-    for (int i = 0; i < 2; i++) {
-      const Result<> done = group->all_reduce(s.values);
-      REQUIRE_FALSE(done);
-      CHECK(done.error().code == Code::kPeerLost);
-      CHECK_THAT(done.error().message, Contains("rank 1 of 3: all_reduce of 10 values") && Contains("within 5 ms"));
-    }
-    CHECK_FALSE(group->all_reduce({}));
-    CHECK(s.own.aborts == (enqueued ? 1 : 0));  // the array of an enqueued operation must not change any more
-    group.reset();
-    CHECK(s.own.aborts == 1);
+  Setting s;
+  s.rank.operation_limit = milliseconds(5);
+  auto group = s.joined();
+  s.own.enqueue = ncclInProgress;
+  s.own.state = ncclInProgress;
+  for (int i = 0; i < 2; i++) {
+    const Result<> done = group->all_reduce(s.values);
+    REQUIRE_FALSE(done);
+    CHECK(done.error().code == Code::kPeerLost);
+    CHECK_THAT(done.error().message, Contains("rank 1 of 3: all_reduce of 10 values") && Contains("within 5 ms"));
   }
+  CHECK_FALSE(group->all_reduce({}));
+  CHECK(s.own.aborts == 0);
+  group.reset();
+  CHECK(s.own.aborts == 1);
 }
 
 TEST_CASE("a peer's failure is an Error, a device's failure is thrown", "[cuda][nccl]") {
   for (const ncclResult_t result : {ncclRemoteError, ncclSystemError}) {
     Setting s;
     const auto group = s.joined();
-    s.own.stream = cudaErrorNotReady;
+    s.own.enqueue = ncclInProgress;
     s.own.state = result;
     const Result<> done = group->all_reduce(s.values);
     REQUIRE_FALSE(done);
@@ -287,10 +280,6 @@ TEST_CASE("a peer's failure is an Error, a device's failure is thrown", "[cuda][
     CHECK_THROWS_AS(group->all_reduce(s.values), DeviceError);
     CHECK(group->all_reduce(s.values).error().code == Code::kDevice);
   }
-  Setting s;
-  const auto group = s.joined();
-  s.own.stream = cudaErrorIllegalAddress;
-  CHECK_THROWS_WITH(group->all_reduce(s.values), Contains("what CUDA calls it"));
 }
 
 // The streams of both ranks never complete, so only the cancellation of the first rank ends the second one's wait.
@@ -299,10 +288,11 @@ TEST_CASE("cancel ends the waits of all ranks of the process, with its error", "
   s.rank.process = make_nccl_process();
   s.rank.operation_limit = std::chrono::seconds(10);  // the limit in case cancel fails
   auto first = s.joined();
-  auto second = s.joined();
-  s.own.stream = cudaErrorNotReady;
+  const auto store = std::make_shared<StoreStream>(0);
+  auto second = s.joined(store);
+  s.own.event = cudaErrorNotReady;
   Result<> waited;
-  std::thread waits([&] { waited = second->all_reduce(s.values); });
+  std::thread waits([&] { waited = store->wait(nullptr); });
   dtrain::test::await([&] { return s.own.queries != 0; });
   first->cancel({Code::kPreempted, "stop", {}});
   first->cancel({Code::kPeerLost, "later", {}});
@@ -318,10 +308,29 @@ TEST_CASE("cancel ends the waits of all ranks of the process, with its error", "
   CHECK(s.own.aborts == 2);
 }
 
-TEST_CASE("with enqueue_only the stream is never queried", "[cuda][nccl]") {
+TEST_CASE("after an error of one rank, all ranks of the process return it and are aborted", "[cuda][nccl]") {
   Setting s;
-  s.rank.enqueue_only = true;
-  s.own.stream = cudaErrorNotReady;
+  s.rank.process = make_nccl_process();
+  auto first = s.joined(), second = s.joined();
+  s.own.enqueue = ncclInProgress;
+  s.own.state = ncclRemoteError;
+  const Result<> lost = first->all_reduce(s.values);
+  REQUIRE_FALSE(lost);
+  s.own.enqueue = ncclSuccess;
+  s.own.state = ncclSuccess;
+  const Result<> other = second->all_reduce(s.values);
+  REQUIRE_FALSE(other);
+  CHECK(other.error().message == lost.error().message);
+  first.reset();
+  second.reset();
+  s.rank.process.reset();
+  CHECK(s.own.aborts == 2);
+  CHECK(s.own.destroyed == 0);
+}
+
+TEST_CASE("an operation does not wait for the stream", "[cuda][nccl]") {
+  Setting s;
+  s.own.event = cudaErrorNotReady;
   const auto group = s.joined();
   CHECK(group->all_reduce(s.values));
   CHECK(s.own.queries == 0);

@@ -121,22 +121,23 @@ class CudaMachine final : public Machine {
   }
 
   Result<> nccl_alone() override {
-    const cuda::CudaStream stream = cuda::make_stream();
+    const auto store = std::make_shared<cuda::StoreStream>(kDevice);
+    const cudaStream_t stream = store->get();
     DT_TRY(const std::string id, cuda::agree_on_nccl_id(0, 1, comm::Processes().exchange));
-    DT_TRY(const auto group, cuda::join_nccl({.stream = stream.get(), .process = nullptr, .enqueue_only = true}, id));
+    DT_TRY(const auto group, cuda::join_nccl({.store = store}, id));
     std::vector<float> sent(1 << 20), received(sent.size());
     for (size_t i = 0; i < sent.size(); i++) sent[i] = static_cast<float>(i % 1000);
     const cuda::DeviceMemory memory(sent.size() * sizeof(float));
-    DT_CUDA(cudaMemcpyAsync(memory.at(0), sent.data(), memory.bytes(), cudaMemcpyHostToDevice, stream.get()));
+    DT_CUDA(cudaMemcpyAsync(memory.at(0), sent.data(), memory.bytes(), cudaMemcpyHostToDevice, stream));
     const std::span<float> values(static_cast<float*>(memory.at(0)), sent.size());
     const auto work = [&] { return all_operations(*group, values); };
     for (int run = 0; run < 2; run++) DT_TRY_VOID(work());
     Result<> capture;
-    const CudaGraphExec graph = captured(stream.get(), work, capture);
+    const CudaGraphExec graph = captured(stream, work, capture);
     DT_TRY_VOID(std::move(capture), "capturing the operations");
-    DT_CUDA(cudaGraphLaunch(graph.get(), stream.get()));
-    DT_CUDA(cudaMemcpyAsync(received.data(), memory.at(0), memory.bytes(), cudaMemcpyDeviceToHost, stream.get()));
-    DT_CUDA(cudaStreamSynchronize(stream.get()));
+    DT_CUDA(cudaGraphLaunch(graph.get(), stream));
+    DT_CUDA(cudaMemcpyAsync(received.data(), memory.at(0), memory.bytes(), cudaMemcpyDeviceToHost, stream));
+    DT_CUDA(cudaStreamSynchronize(stream));
     if (received != sent) return fail(Code::kDevice, "a group of one rank changed its array");
     return {};
   }
