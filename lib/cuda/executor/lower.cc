@@ -150,13 +150,15 @@ Map Lowering::gradient(NodeId id) {
 void Lowering::emit_row_sum(NodeId id, const Map& map, ValueId sum) {
   const ValueId workspace =
       program_.scratch(static_cast<size_t>(bias_workspace_bytes(map.type, map.rows(), map.channels)));
+  const ValueId counters = program_.counters(bias_counters(map.channels));
   program_.kernel(id, bias_gradient, {{map.value}, {sum}}, [=](const Addresses& at) {
     return BiasGradient{.type = map.type,
                         .rows = map.rows(),
                         .channels = map.channels,
                         .dy = at.in(map),
                         .dbias = at.at<float>(sum),
-                        .workspace = at.at(workspace)};
+                        .workspace = at.at(workspace),
+                        .counters = at.at<uint32_t>(counters)};
   });
 }
 

@@ -13,9 +13,13 @@ ValueId workspace(Lowering& l, const Map& x) {
   return l.program().scratch(static_cast<size_t>(batch_norm_workspace_bytes(x.type, x.rows(), x.channels)));
 }
 
+ValueId counters(Lowering& l, const Map& x) {
+  return l.program().counters(batch_norm_counters(x.channels));
+}
+
 void emit_statistics(Lowering& l, const Norm& norm, const graph::BatchNorm& op) {
   const Map x = norm.x;
-  const ValueId mean = norm.mean, inv_std = norm.inv_std, scratch = workspace(l, x);
+  const ValueId mean = norm.mean, inv_std = norm.inv_std, scratch = workspace(l, x), counts = counters(l, x);
   const ValueId moving_mean = l.statistic(norm.id, BatchNorm::kMean);
   const ValueId moving_var = l.statistic(norm.id, BatchNorm::kVariance);
   l.program().kernel(norm.id, batch_norm_statistics, {{x.value}, {mean, inv_std, moving_mean, moving_var}},
@@ -30,7 +34,8 @@ void emit_statistics(Lowering& l, const Norm& norm, const graph::BatchNorm& op) 
                                                   .inv_std = at.at<float>(inv_std),
                                                   .moving_mean = at.at<float>(moving_mean),
                                                   .moving_var = at.at<float>(moving_var),
-                                                  .workspace = at.at(scratch)};
+                                                  .workspace = at.at(scratch),
+                                                  .counters = at.at<uint32_t>(counts)};
                      });
 }
 
@@ -106,7 +111,7 @@ void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradi
   // Terms of the input's gradient are stored in the form of the input, which may differ from the form of norm.x.
   const Map add = wanted && l.input(norm.id).same_form(norm.x) ? l.take_term(input) : Map{};
   const Map dx = wanted ? l.program().like(norm.x) : Map{};
-  const ValueId scratch = workspace(l, norm.x);
+  const ValueId scratch = workspace(l, norm.x), counts = counters(l, norm.x);
   Uses uses{{norm.x.value, g.y.value, g.passed, g.dy.value, norm.mean, norm.inv_std, norm.gamma, norm.beta, add.value},
             {dx.value, g.dskip.value, dgamma, dbeta}};
   if (wanted) uses.overwrites = {in_place(add, dx), in_place(g.dy, dx)};
@@ -129,7 +134,8 @@ void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradi
                              .dskip = at.out(g.dskip),
                              .add = at.in(add),
                              .dx = at.out(dx),
-                             .workspace = at.at(scratch)};
+                             .workspace = at.at(scratch),
+                             .counters = at.at<uint32_t>(counts)};
   });
   if (wanted) l.contribute(input, dx, true);
 }

@@ -38,9 +38,9 @@ void Program::step(graph::NodeId node, Uses uses, std::function<Call(const Addre
   steps_.push_back({node, std::move(uses), std::move(bind)});
 }
 
-size_t Program::scratch_bytes() const {
+size_t Program::largest(bool Value::*is) const {
   size_t most = 0;
-  for (const Value& value : values_) most = std::max(most, value.scratch ? value.bytes : 0);
+  for (const Value& value : values_) most = std::max(most, value.*is ? value.bytes : 0);
   return most;
 }
 
@@ -56,7 +56,8 @@ int64_t Program::bytes_of(const Step& step) const {
 exec::MemoryPlan Program::plan_memory(bool share) const {
   std::vector<exec::MemoryValue> values;
   for (const Value& v : values_) {
-    values.push_back({.bytes = v.bytes, .alias_of = v.alias_of, .outside = v.fixed != nullptr || v.scratch});
+    const bool outside = v.fixed != nullptr || v.scratch || v.counters;
+    values.push_back({.bytes = v.bytes, .alias_of = v.alias_of, .outside = outside});
   }
   for (const ValueId value : kept_) values[value].kept = true;
   std::vector<exec::MemoryStep> steps;
@@ -78,7 +79,8 @@ Addresses Program::addresses(const exec::MemoryPlan& plan, void* arena, void* sc
     for (; values_[root].alias_of; root = *values_[root].alias_of) offset += values_[root].offset;
     std::byte* base = nullptr;
     if (values_[root].fixed != nullptr) base = static_cast<std::byte*>(values_[root].fixed);
-    if (values_[root].scratch) base = static_cast<std::byte*>(scratch);
+    if (values_[root].counters) base = static_cast<std::byte*>(scratch);
+    if (values_[root].scratch) base = static_cast<std::byte*>(scratch) + counter_bytes();
     if (plan.offset[root] != exec::MemoryPlan::kNone) base = static_cast<std::byte*>(arena) + plan.offset[root];
     if (base != nullptr) result[v] = base + offset;
   }

@@ -47,12 +47,43 @@ __device__ __forceinline__ void absorb(const Rows<T>& x, int64_t row, int64_t st
   m.merge(R, mean, squares);
 }
 
-// Computes the moments of the rows of each chunk, and writes them to `partials`: [chunk][mean, squares][channel].
+// The partial results of a chunk are the mean and the sum of the squared deviations of its rows.
+struct FinishStatistics {
+  Partials<2> partials;
+  int64_t rows, rows_each;
+  float rows_of_chunk, rows_of_last;
+  float epsilon, keep, take;  // keep: factor of the old moving statistics; take: of the batch's
+  float *mean, *inv_std, *moving_mean, *moving_var;
+
+  // Sums the differences from the first chunk's mean, which is close to the overall mean, so that one pass is enough.
+  [[nodiscard]] __device__ __forceinline__ float near(int64_t channel) const {
+    return partials.of_chunk(0, channel).of[0];
+  }
+  [[nodiscard]] __device__ __forceinline__ auto terms(int64_t channel) const {
+    return [this, channel, first = near(channel)](int64_t chunk) {
+      const Sums<2> moments = partials.of_chunk(chunk, channel);
+      const float difference = moments.of[0] - first,
+                  weighted = (chunk + 1 < partials.chunks ? rows_of_chunk : rows_of_last) * difference;
+      return Sums<2>{{weighted, moments.of[1] + weighted * difference}};
+    };
+  }
+  __device__ __forceinline__ void result(int64_t channel, const Sums<2>& sums) const {
+    const auto m = static_cast<float>(rows);
+    const float difference = sums.of[0] / m, average = near(channel) + difference;
+    const float squares = sums.of[1] - sums.of[0] * difference;
+    const float variance = squares < 0 ? 0.0f : squares / m;  // rounding can make squares negative; NaN stays NaN
+    mean[channel] = average;
+    inv_std[channel] = 1 / sqrtf(variance + epsilon);
+    moving_mean[channel] = keep * moving_mean[channel] + take * average;
+    moving_var[channel] = keep * moving_var[channel] + take * variance;
+  }
+};
+
 template <class T, int N>
-__global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
-    statistics_kernel(Rows<T> x, int64_t rows, int64_t rows_each, int64_t groups, float* partials) {
+__global__ void __launch_bounds__(kBlockThreads, kReductionBlocksMin<N>)
+    statistics_kernel(Rows<T> x, int64_t groups, const FinishStatistics finish) {
   __shared__ float count[kBlockThreads], mean[N][kBlockThreads], squares[N][kBlockThreads];
-  const RowsOfThread mine(rows, rows_each, groups, N);
+  const RowsOfThread mine(finish.rows, finish.rows_each, groups, N);
   Moments<N> m;
   int64_t row = mine.begin;
   for (; row + (kRowsTogether - 1) * mine.step < mine.end; row += kRowsTogether * mine.step) {
@@ -80,46 +111,11 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     m.merge(count[from], their_mean, their_squares);
     put();
   });
-  if (threadIdx.y != 0 || !mine.active) return;
-  const int64_t channels = groups * N;
-  float* out = partials + int64_t{blockIdx.y} * 2 * channels + mine.channel;
-#pragma unroll
-  for (int k = 0; k < N; k++) {
-    out[k] = m.mean[k];
-    out[channels + k] = m.squares[k];
+  if (threadIdx.y == 0 && mine.active) {
+    finish.partials.write(blockIdx.y, 0, mine.channel, m.mean);
+    finish.partials.write(blockIdx.y, 1, mine.channel, m.squares);
   }
-}
-
-struct FinishStatistics {
-  int64_t rows, channels, chunks, rows_each;
-  float epsilon, keep, take;  // keep: factor of the old moving statistics; take: of the batch's
-  const float* partials;
-  float *mean, *inv_std, *moving_mean, *moving_var;
-};
-
-__global__ void __launch_bounds__(kFinalChannels* kFinalThreads) finish_statistics_kernel(const FinishStatistics a) {
-  const int64_t channel = int64_t{blockIdx.x} * kFinalChannels + threadIdx.x;
-  const bool active = channel < a.channels;
-  const auto partial = [&](int64_t i) { return a.partials[i * a.channels + channel]; };
-  const auto rows_of_chunk = [&](int64_t chunk) {
-    const int64_t left = a.rows - chunk * a.rows_each;
-    return static_cast<float>(left < a.rows_each ? left : a.rows_each);
-  };
-  // Sums the differences from the first chunk's mean, which is close to the overall mean, so that one pass is enough.
-  const float near = active ? partial(0) : 0;
-  const auto [differences, squares_near] = sum_chunks(a.chunks, active, [&](int64_t chunk) {
-    const float difference = partial(chunk * 2) - near, weighted = rows_of_chunk(chunk) * difference;
-    return Pair{weighted, partial(chunk * 2 + 1) + weighted * difference};
-  });
-  const auto m = static_cast<float>(a.rows);
-  const float difference = differences / m, mean = near + difference;
-  const float squares = squares_near - differences * difference;
-  if (!active || threadIdx.y != 0) return;
-  const float variance = squares < 0 ? 0.0f : squares / m;  // rounding can make squares negative; NaN stays NaN
-  a.mean[channel] = mean;
-  a.inv_std[channel] = 1 / sqrtf(variance + a.epsilon);
-  a.moving_mean[channel] = a.keep * a.moving_mean[channel] + a.take * mean;
-  a.moving_var[channel] = a.keep * a.moving_var[channel] + a.take * variance;
+  finish_tile<N>(finish);
 }
 
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
@@ -188,32 +184,29 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) apply_kernel(const 
   }
 }
 
-void finish_statistics(const BatchNormStatistics& s, const Chunks& chunks, cudaStream_t stream) {
-  const auto [grid, block] = final_grid(s.channels);
-  launch({.name = "batch_norm_finish",
-          .grid = grid,
-          .block = block,
-          .bytes = bytes_of_partials(chunks, s.channels) + 6 * s.channels * int64_t{sizeof(float)},
-          .stream = stream},
-         finish_statistics_kernel,
-         FinishStatistics{.rows = s.rows,
-                          .channels = s.channels,
-                          .chunks = chunks.count,
-                          .rows_each = chunks.rows_each,
-                          .epsilon = static_cast<float>(s.epsilon),
-                          .keep = static_cast<float>(s.momentum),
-                          .take = static_cast<float>(1 - s.momentum),
-                          .partials = static_cast<const float*>(s.workspace),
-                          .mean = s.mean,
-                          .inv_std = s.inv_std,
-                          .moving_mean = s.moving_mean,
-                          .moving_var = s.moving_var});
+FinishStatistics finish_of(const BatchNormStatistics& s, const Chunks& chunks) {
+  return {.partials = partials_in<2>(s.workspace, s.counters, chunks, s.channels),
+          .rows = s.rows,
+          .rows_each = chunks.rows_each,
+          .rows_of_chunk = static_cast<float>(chunks.rows_each),
+          .rows_of_last = static_cast<float>(s.rows - (chunks.count - 1) * chunks.rows_each),
+          .epsilon = static_cast<float>(s.epsilon),
+          .keep = static_cast<float>(s.momentum),
+          .take = static_cast<float>(1 - s.momentum),
+          .mean = s.mean,
+          .inv_std = s.inv_std,
+          .moving_mean = s.moving_mean,
+          .moving_var = s.moving_var};
 }
 
 }  // namespace
 
 int64_t batch_norm_workspace_bytes(Type type, int64_t rows, int64_t channels) {
   return partials_bytes(type, rows, channels, 2) + 2 * channels * int64_t{sizeof(float)};
+}
+
+int64_t batch_norm_counters(int64_t channels) {
+  return counters_of(channels);
 }
 
 void batch_norm_statistics(const BatchNormStatistics& s, cudaStream_t stream) {
@@ -223,13 +216,12 @@ void batch_norm_statistics(const BatchNormStatistics& s, cudaStream_t stream) {
   const Launch what{.name = "batch_norm_statistics",
                     .grid = chunks.grid,
                     .block = chunks.block,
-                    .bytes = s.rows * s.channels * bytes_of(s.type) + bytes_of_partials(chunks, s.channels),
+                    .bytes = s.rows * s.channels * bytes_of(s.type) + bytes_of_partials(chunks.count, 2, s.channels) +
+                             6 * s.channels * int64_t{sizeof(float)},
                     .stream = stream};
   with_width(s.type, width.wide(), [&]<class T, int N>() {
-    launch(what, statistics_kernel<T, N>, rows_of<T>(s.x, s.channels), s.rows, chunks.rows_each, width.groups(),
-           static_cast<float*>(s.workspace));
+    launch(what, statistics_kernel<T, N>, rows_of<T>(s.x, s.channels), width.groups(), finish_of(s, chunks));
   });
-  finish_statistics(s, chunks, stream);
 }
 
 void batch_norm_inverse(const BatchNormInverse& s, cudaStream_t stream) {

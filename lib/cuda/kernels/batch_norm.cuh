@@ -30,8 +30,4 @@ __device__ __forceinline__ void load_scale(const float* gamma, const float* inv_
   for (int k = 0; k < N; k++) scale[k] = g[k] * scale[k];
 }
 
-inline int64_t bytes_of_partials(const Chunks& chunks, int64_t channels) {
-  return chunks.count * 2 * channels * int64_t{sizeof(float)};
-}
-
 }  // namespace dtrain::cuda

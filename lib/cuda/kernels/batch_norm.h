@@ -9,17 +9,17 @@
 
 namespace dtrain::cuda {
 
-// The size of the `workspace` that the operations here need. Operations in one stream may share it.
+// The size of the `workspace` and the number of `counters` that the operations here need; see kernels/tensor.h.
 int64_t batch_norm_workspace_bytes(Type type, int64_t rows, int64_t channels);
+int64_t batch_norm_counters(int64_t channels);
 
 // Computes mean and inv_std = 1 / sqrt(variance + epsilon) of a batch. The moving statistics become momentum * old + (1
-// - momentum) * the batch's statistics. All are [channels]. Two launches, one pass over x.
+// - momentum) * the batch's statistics. All are [channels]. One launch, one pass over x.
 // Sums of squares are not used, because their difference loses precision if |mean| is far larger than the deviation.
 // Instead every thread computes the mean and the squared deviations of 4 rows in registers and merges them by Chan's
-// formula. The threads of a block are merged by the same formula. The second launch sums the blocks' results as
-// differences from the first of these results. Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise
-// algorithm for computing sample variances", 1979.
-// Bytes: rows * channels * bytes_of(type), and the partial results twice.
+// formula. The threads of a block are merged by the same formula. The blocks' results are summed as differences from
+// the first of these results. Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing
+// sample variances", 1979. Bytes: rows * channels * bytes_of(type), the blocks' results, and 24 * channels.
 struct BatchNormStatistics {
   Type type = Type::kFloat32;
   int64_t rows = 0, channels = 0;
@@ -30,6 +30,7 @@ struct BatchNormStatistics {
   float* moving_mean = nullptr;
   float* moving_var = nullptr;
   void* workspace = nullptr;
+  uint32_t* counters = nullptr;
 };
 void batch_norm_statistics(const BatchNormStatistics& statistics, cudaStream_t stream);
 
@@ -77,10 +78,9 @@ void batch_norm_apply(const BatchNormApply& apply, cudaStream_t stream);
 // leave both null: [y > 0] is then recomputed from x, bit for bit as batch_norm_apply computed it. dskip is the
 // gradient of the skip. It may be given only with relu (without relu it equals dy). It is written in the first pass
 // over memory; the second pass reads it instead of dy and y. dx may be null if it is not needed, and may be add or dy.
-// dskip may be dy. add may be null. Three launches, or two without dx. Bytes, in units of rows * channels *
-// bytes_of(type): for the sums 2, + 1 with y or
-// + 1/16 with `passed`, + 1 with dskip; for dx 3, + 1 with y or + 1/16 with `passed` unless dskip is given, + 1 with
-// add; and the partial results twice.
+// dskip may be dy. add may be null. Two launches, or one without dx. Bytes, in units of rows * channels *
+// bytes_of(type): for the sums 2, + 1 with y or + 1/16 with `passed`, + 1 with dskip; for dx 3, + 1 with y or + 1/16
+// with `passed` unless dskip is given, + 1 with add. Also the blocks' partial results, and 20 * channels.
 struct BatchNormBackward {
   Type type = Type::kFloat32;
   int64_t rows = 0, channels = 0;
@@ -97,6 +97,7 @@ struct BatchNormBackward {
   In add = {};
   Out dx = {};
   void* workspace = nullptr;
+  uint32_t* counters = nullptr;
 };
 void batch_norm_backward(const BatchNormBackward& backward, cudaStream_t stream);
 

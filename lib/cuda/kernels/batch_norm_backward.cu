@@ -21,8 +21,28 @@ struct BackwardArguments {
   const uint8_t* passed;
   const float *mean, *inv_std, *gamma, *beta;
   RowsOut<T> dskip, dx;
-  float* partials;    // [chunk][sum dz, sum dz (x - mean)][channel]
-  const float* sums;  // [sum dz / m, sum dz xhat / m][channel]
+  const float* sums;  // see FinishBackward
+};
+
+// The partial results of a chunk are sum dz and sum dz (x - mean).
+struct FinishBackward {
+  Partials<2> partials;
+  float rows;  // divisor of the sums; infinite if dx does not depend on the sums
+  const float* inv_std;
+  bool fixed_gamma;
+  float *dgamma, *dbeta;
+  float* sums;  // [sum dz / m, sum dz xhat / m][channel]
+
+  [[nodiscard]] __device__ __forceinline__ auto terms(int64_t channel) const {
+    return [this, channel](int64_t chunk) { return partials.of_chunk(chunk, channel); };
+  }
+  __device__ __forceinline__ void result(int64_t channel, const Sums<2>& sum) const {
+    const float sum_normal = sum.of[1] * inv_std[channel];
+    dbeta[channel] = sum.of[0];
+    dgamma[channel] = fixed_gamma ? 0.0f : sum_normal;
+    sums[channel] = sum.of[0] / rows;
+    sums[partials.channels + channel] = sum_normal / rows;
+  }
 };
 
 template <int N, class T>
@@ -59,7 +79,8 @@ __device__ __forceinline__ void mask_gradient(const BackwardArguments<T>& a, con
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(kBlockThreads, kBlocksMin) backward_sums_kernel(const BackwardArguments<T> a) {
+__global__ void __launch_bounds__(kBlockThreads, kReductionBlocksMin<N>)
+    backward_sums_kernel(const BackwardArguments<T> a, const FinishBackward finish) {
   __shared__ float memory[2][N][kBlockThreads];
   const RowsOfThread mine(a.rows, a.rows_each, a.groups, N);
   float sum[N] = {}, product[N] = {};
@@ -90,37 +111,16 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) backward_sums_kerne
       memory[1][k][thread] += memory[1][k][from];
     }
   });
-  if (threadIdx.y != 0 || !mine.active) return;
-  const int64_t channels = a.groups * N;
-  float* out = a.partials + int64_t{blockIdx.y} * 2 * channels + mine.channel;
+  if (threadIdx.y == 0 && mine.active) {
 #pragma unroll
-  for (int k = 0; k < N; k++) {
-    out[k] = memory[0][k][thread];
-    out[channels + k] = memory[1][k][thread];
+    for (int k = 0; k < N; k++) {
+      sum[k] = memory[0][k][thread];
+      product[k] = memory[1][k][thread];
+    }
+    finish.partials.write(blockIdx.y, 0, mine.channel, sum);
+    finish.partials.write(blockIdx.y, 1, mine.channel, product);
   }
-}
-
-struct FinishBackward {
-  int64_t channels, chunks;
-  float rows;  // divisor of the sums; infinite if dx does not depend on the sums
-  const float *partials, *inv_std;
-  bool fixed_gamma;
-  float *dgamma, *dbeta, *sums;
-};
-
-__global__ void __launch_bounds__(kFinalChannels* kFinalThreads) finish_backward_kernel(const FinishBackward a) {
-  const int64_t channel = int64_t{blockIdx.x} * kFinalChannels + threadIdx.x;
-  const bool active = channel < a.channels;
-  const auto partial = [&](int64_t i) { return a.partials[i * a.channels + channel]; };
-  const auto [sum, product] = sum_chunks(a.chunks, active, [&](int64_t chunk) {
-    return Pair{partial(chunk * 2), partial(chunk * 2 + 1)};
-  });
-  if (!active || threadIdx.y != 0) return;
-  const float sum_normal = product * a.inv_std[channel];
-  a.dbeta[channel] = sum;
-  a.dgamma[channel] = a.fixed_gamma ? 0.0f : sum_normal;
-  a.sums[channel] = sum / a.rows;
-  a.sums[a.channels + channel] = sum_normal / a.rows;
+  finish_tile<N>(finish);
 }
 
 template <class T, int N>
@@ -181,7 +181,6 @@ BackwardArguments<T> arguments_of(const BatchNormBackward& s, const Width& width
           .beta = s.beta,
           .dskip = rows_of<T>(s.dskip, s.channels),
           .dx = rows_of<T>(s.dx, s.channels),
-          .partials = static_cast<float*>(s.workspace),
           .sums = sums_of(s.workspace, s.type, s.rows, s.channels)};
 }
 
@@ -206,35 +205,27 @@ BackwardArguments<T> second_pass(const BatchNormBackward& s, BackwardArguments<T
   return a;
 }
 
-void backward_sums(const BatchNormBackward& s, const Width& width, const Chunks& chunks, cudaStream_t stream) {
-  const int64_t maps = 2 + (s.dskip.data != nullptr ? 1 : 0);
-  const Launch what{
-      .name = "batch_norm_backward_sums",
-      .grid = chunks.grid,
-      .block = chunks.block,
-      .bytes = maps * s.rows * s.channels * bytes_of(s.type) + mask_bytes(s) + bytes_of_partials(chunks, s.channels),
-      .stream = stream};
-  with_width(s.type, width.wide(),
-             [&]<class T, int N>() { launch(what, backward_sums_kernel<T, N>, arguments_of<T>(s, width, chunks)); });
+FinishBackward finish_of(const BatchNormBackward& s, const Chunks& chunks) {
+  return {.partials = partials_in<2>(s.workspace, s.counters, chunks, s.channels),
+          .rows = s.global ? std::numeric_limits<float>::infinity() : static_cast<float>(s.rows),
+          .inv_std = s.inv_std,
+          .fixed_gamma = s.gamma == nullptr,
+          .dgamma = s.dgamma,
+          .dbeta = s.dbeta,
+          .sums = sums_of(s.workspace, s.type, s.rows, s.channels)};
 }
 
-void finish_backward(const BatchNormBackward& s, const Chunks& chunks, cudaStream_t stream) {
-  const auto [grid, block] = final_grid(s.channels);
-  launch({.name = "batch_norm_backward_finish",
-          .grid = grid,
-          .block = block,
-          .bytes = bytes_of_partials(chunks, s.channels) + 5 * s.channels * int64_t{sizeof(float)},
-          .stream = stream},
-         finish_backward_kernel,
-         FinishBackward{.channels = s.channels,
-                        .chunks = chunks.count,
-                        .rows = s.global ? std::numeric_limits<float>::infinity() : static_cast<float>(s.rows),
-                        .partials = static_cast<const float*>(s.workspace),
-                        .inv_std = s.inv_std,
-                        .fixed_gamma = s.gamma == nullptr,
-                        .dgamma = s.dgamma,
-                        .dbeta = s.dbeta,
-                        .sums = sums_of(s.workspace, s.type, s.rows, s.channels)});
+void backward_sums(const BatchNormBackward& s, const Width& width, const Chunks& chunks, cudaStream_t stream) {
+  const int64_t maps = 2 + (s.dskip.data != nullptr ? 1 : 0);
+  const Launch what{.name = "batch_norm_backward_sums",
+                    .grid = chunks.grid,
+                    .block = chunks.block,
+                    .bytes = maps * s.rows * s.channels * bytes_of(s.type) + mask_bytes(s) +
+                             bytes_of_partials(chunks.count, 2, s.channels) + 5 * s.channels * int64_t{sizeof(float)},
+                    .stream = stream};
+  with_width(s.type, width.wide(), [&]<class T, int N>() {
+    launch(what, backward_sums_kernel<T, N>, arguments_of<T>(s, width, chunks), finish_of(s, chunks));
+  });
 }
 
 void backward_apply(const BatchNormBackward& s, const Width& width, const Chunks& chunks, cudaStream_t stream) {
@@ -260,7 +251,6 @@ void batch_norm_backward(const BatchNormBackward& s, cudaStream_t stream) {
   const Width width = width_of(s);
   const Chunks chunks = chunks_of(s.rows, width.groups());
   backward_sums(s, width, chunks, stream);
-  finish_backward(s, chunks, stream);
   if (s.dx.data != nullptr) backward_apply(s, width, chunks, stream);
 }
 

@@ -29,10 +29,19 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) add_kernel(const Ad
   }
 }
 
-// Writes the sum over the rows of each chunk to `partials`: [chunk][channel].
+struct FinishGradient {
+  Partials<1> partials;
+  float* dbias;
+
+  __device__ __forceinline__ auto terms(int64_t channel) const {
+    return [this, channel](int64_t chunk) { return partials.of_chunk(chunk, channel); };
+  }
+  __device__ __forceinline__ void result(int64_t channel, const Sums<1>& sum) const { dbias[channel] = sum.of[0]; }
+};
+
 template <class T, int N>
-__global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
-    gradient_kernel(Rows<T> dy, int64_t rows, int64_t rows_each, int64_t groups, float* partials) {
+__global__ void __launch_bounds__(kBlockThreads, kReductionBlocksMin<N>)
+    gradient_kernel(Rows<T> dy, int64_t rows, int64_t rows_each, int64_t groups, const FinishGradient finish) {
   __shared__ float memory[N][kBlockThreads];
   const RowsOfThread mine(rows, rows_each, groups, N);
   float sum[N] = {};
@@ -49,17 +58,12 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
 #pragma unroll
     for (int k = 0; k < N; k++) memory[k][thread] += memory[k][from];
   });
-  if (threadIdx.y != 0 || !mine.active) return;
+  if (threadIdx.y == 0 && mine.active) {
 #pragma unroll
-  for (int k = 0; k < N; k++) partials[int64_t{blockIdx.y} * groups * N + mine.channel + k] = memory[k][thread];
-}
-
-__global__ void __launch_bounds__(kFinalChannels* kFinalThreads)
-    finish_gradient_kernel(const float* partials, int64_t chunks, int64_t channels, float* dbias) {
-  const int64_t channel = int64_t{blockIdx.x} * kFinalChannels + threadIdx.x;
-  const bool active = channel < channels;
-  const float sum = sum_chunks(chunks, active, [&](int64_t chunk) { return partials[chunk * channels + channel]; });
-  if (active && threadIdx.y == 0) dbias[channel] = sum;
+    for (int k = 0; k < N; k++) sum[k] = memory[k][thread];
+    finish.partials.write(blockIdx.y, 0, mine.channel, sum);
+  }
+  finish_tile<N>(finish);
 }
 
 template <class T, int N>
@@ -100,28 +104,24 @@ int64_t bias_workspace_bytes(Type type, int64_t rows, int64_t channels) {
   return partials_bytes(type, rows, channels, 1);
 }
 
+int64_t bias_counters(int64_t channels) {
+  return counters_of(channels);
+}
+
 void bias_gradient(const BiasGradient& s, cudaStream_t stream) {
   DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "the gradient is empty");
   const Width width = Width(s.type, s.channels).rows(s.dy);
   const Chunks chunks = chunks_of(s.rows, width.groups());
-  auto* partials = static_cast<float*>(s.workspace);
-  const int64_t partial_bytes = chunks.count * s.channels * int64_t{sizeof(float)};
   const Launch what{.name = "bias_gradient",
                     .grid = chunks.grid,
                     .block = chunks.block,
-                    .bytes = s.rows * s.channels * bytes_of(s.type) + partial_bytes,
+                    .bytes = s.rows * s.channels * bytes_of(s.type) + bytes_of_partials(chunks.count, 1, s.channels) +
+                             s.channels * int64_t{sizeof(float)},
                     .stream = stream};
+  const FinishGradient finish{partials_in<1>(s.workspace, s.counters, chunks, s.channels), s.dbias};
   with_width(s.type, width.wide(), [&]<class T, int N>() {
-    launch(what, gradient_kernel<T, N>, rows_of<T>(s.dy, s.channels), s.rows, chunks.rows_each, width.groups(),
-           partials);
+    launch(what, gradient_kernel<T, N>, rows_of<T>(s.dy, s.channels), s.rows, chunks.rows_each, width.groups(), finish);
   });
-  const auto [grid, block] = final_grid(s.channels);
-  launch({.name = "bias_gradient_finish",
-          .grid = grid,
-          .block = block,
-          .bytes = partial_bytes + s.channels * int64_t{sizeof(float)},
-          .stream = stream},
-         finish_gradient_kernel, partials, chunks.count, s.channels, s.dbias);
 }
 
 void image_sum(const ImageSum& s, cudaStream_t stream) {

@@ -15,16 +15,19 @@ struct BiasAdd {
 };
 void bias_add(const BiasAdd& add, cudaStream_t stream);
 
+// The size of the `workspace` and the number of `counters` that a BiasGradient needs; see kernels/tensor.h.
 int64_t bias_workspace_bytes(Type type, int64_t rows, int64_t channels);
+int64_t bias_counters(int64_t channels);
 
-// dbias [channels] = the sum of dy [rows, channels] over its rows. Two launches.
-// Bytes: rows * channels * bytes_of(type), and the partial results twice.
+// dbias [channels] = the sum of dy [rows, channels] over its rows. One launch.
+// Bytes: rows * channels * bytes_of(type), the partial results, and 4 * channels.
 struct BiasGradient {
   Type type = Type::kFloat32;
   int64_t rows = 0, channels = 0;
   In dy = {};
   float* dbias = nullptr;
   void* workspace = nullptr;
+  uint32_t* counters = nullptr;
 };
 void bias_gradient(const BiasGradient& gradient, cudaStream_t stream);
 

@@ -1,24 +1,29 @@
 // Sums over the rows of a map for each channel, used by batch normalization and the bias gradient.
 //
-// Two launches, without atomics. First the rows are split into chunks. A block sums one chunk for up to 32 groups of
-// channels: each thread sums its rows in registers, then the threads of a channel are combined as a tree in shared
-// memory, which gives one partial result per channel. In the second kernel, a block takes 8 channels and sums their
-// partial results, again as a tree. The split depends only on the shape.
+// One launch. The rows are split into chunks, and the channels into tiles of up to 32 groups; a block sums one chunk
+// for one tile. Each thread sums its rows in registers, then the threads of a channel are combined as a tree in shared
+// memory, which gives one partial result per chunk and channel. The blocks that finish last then add the partial
+// results (finish_tile), so that no second kernel has to be launched for that. The split and the order of all additions
+// depend only on the shape, so the sums have the same bits whichever block is last.
 #pragma once
 
 #include "cuda/kernels/host.cuh"
 
 namespace dtrain::cuda {
 
-// Partial results: [chunk][quantity][channel], float32.
 struct Chunks {
   Dim grid, block;
   int64_t count, rows_each;  // rows_each: rows of a chunk; the last chunk may have fewer
 };
 
-// The largest number of blocks of the first kernel. An H100 runs these in two full waves of three blocks per
-// multiprocessor. More blocks would not be faster, and would give the second kernel more partial results to sum.
+// The largest number of blocks. An H100 runs these in two full waves of three blocks per multiprocessor. More blocks
+// would not be faster, and there would be more partial results to sum.
 constexpr int64_t kReductionBlocks = 792;
+// The minimum number of blocks that must fit on a multiprocessor, for groups of N channels. With fewer blocks than
+// these, too few loads would be under way. The bound concerns the end of the kernels (finish_tile), which ptxas would
+// otherwise give more registers than their loop over the rows needs.
+template <int N>
+constexpr int kReductionBlocksMin = N == 8 ? 3 : 5;
 constexpr int64_t kTileGroups = 32;  // groups of a block: 512 contiguous bytes of a row if a group has 16 bytes
 
 inline Chunks chunks_of(int64_t rows, int64_t groups) {
@@ -32,12 +37,83 @@ inline Chunks chunks_of(int64_t rows, int64_t groups) {
           .rows_each = each};
 }
 
-// The size in bytes of `quantities` partial results for each channel and chunk. It is sufficient for groups of one
-// channel and for groups of 16 bytes.
+// Chunks with the same number modulo kChunkSets are a set. The partial results of a set are added by the last of its
+// blocks, and the sums of all sets by the last block of the tile. So most of the additions are made while other blocks
+// still sum rows. If the last block of a tile added all partial results of its up to 256 channels, it would read up to
+// 1.6 MB on its own while the rest of the device waits.
+constexpr int kChunkSets = 32;
+
+inline int64_t sets_of(int64_t chunks) {
+  return std::min<int64_t>(chunks, kChunkSets);
+}
+
+// The size in bytes of `quantities` partial results for each channel and chunk, and for each channel and set. In the
+// record of a launch they count once, although they are written and read: the L2 cache holds them in between.
+inline int64_t bytes_of_partials(int64_t chunks, int64_t quantities, int64_t channels) {
+  return (chunks + sets_of(chunks)) * quantities * channels * int64_t{sizeof(float)};
+}
+
+// The same for a map. It is sufficient for groups of one channel and for groups of 16 bytes.
 inline int64_t partials_bytes(Type type, int64_t rows, int64_t channels, int64_t quantities) {
   const int64_t narrow = chunks_of(rows, channels).count;
   const int64_t wide = chunks_of(rows, divide_up(channels * bytes_of(type), 16)).count;
-  return std::max(narrow, wide) * quantities * channels * int64_t{sizeof(float)};
+  return bytes_of_partials(std::max(narrow, wide), quantities, channels);
+}
+
+// Q quantities of a channel, which are summed together.
+template <int Q>
+struct Sums {
+  float of[Q] = {};
+  __device__ __forceinline__ Sums& operator+=(const Sums& more) {
+#pragma unroll
+    for (int q = 0; q < Q; q++) of[q] += more.of[q];
+    return *this;
+  }
+};
+
+// Results of blocks in device memory, Q quantities per channel.
+template <int Q>
+struct Partials {
+  float* of_chunks;    // [chunk][quantity][channel]
+  float* of_sets;      // [set][quantity][channel]
+  uint32_t* counters;  // [tile][kChunkSets + 1]
+  int64_t chunks, channels;
+
+  // Writes the quantity of a chunk in N neighboring channels.
+  template <int N>
+  __device__ __forceinline__ void write(int64_t chunk, int quantity, int64_t channel, const float (&x)[N]) const {
+#pragma unroll
+    for (int k = 0; k < N; k++) of_chunks[(chunk * Q + quantity) * channels + channel + k] = x[k];
+  }
+  // Reads what other blocks have written. The access is volatile, so that it comes after the barrier before it and does
+  // not read an old value from this multiprocessor's L1 cache.
+  __device__ __forceinline__ Sums<Q> read(const float* from, int64_t index, int64_t channel) const {
+    Sums<Q> sums;
+    const volatile float* const at = from + index * Q * channels + channel;
+#pragma unroll
+    for (int q = 0; q < Q; q++) sums.of[q] = at[q * channels];
+    return sums;
+  }
+  __device__ __forceinline__ void write_set(int64_t set, int64_t channel, const Sums<Q>& sums) const {
+#pragma unroll
+    for (int q = 0; q < Q; q++) of_sets[(set * Q + q) * channels + channel] = sums.of[q];
+  }
+  __device__ __forceinline__ Sums<Q> of_chunk(int64_t chunk, int64_t channel) const {
+    return read(of_chunks, chunk, channel);
+  }
+};
+
+// workspace: has partials_bytes().   counters: see counters_of().
+template <int Q>
+Partials<Q> partials_in(void* workspace, uint32_t* counters, const Chunks& chunks, int64_t channels) {
+  DT_KERNEL_CHECK(counters != nullptr, "a reduction needs counters");
+  auto* const floats = static_cast<float*>(workspace);
+  return {floats, floats + chunks.count * Q * channels, counters, chunks.count, channels};
+}
+
+// The number of counters that a reduction over maps with this number of channels needs.
+constexpr int64_t counters_of(int64_t channels) {
+  return divide_up(channels, kTileGroups) * (kChunkSets + 1);
 }
 
 // This thread's part of a chunk.
@@ -68,46 +144,109 @@ __device__ __forceinline__ void merge_block_rows(Merge&& merge) {
   }
 }
 
-// A block of the second kernel has 8 channels with 32 threads each.
-constexpr int kFinalChannels = 8, kFinalThreads = 32;
-
-inline Grid final_grid(int64_t channels) {
-  return {{static_cast<uint32_t>(divide_up(channels, kFinalChannels))}, {kFinalChannels, kFinalThreads}};
+// Counts one of `all` arrivals of blocks, and returns whether it is the last one. The last one sets the counter back to
+// zero, so that the next launch finds it as this one did. That also holds in a CUDA graph, which is replayed without a
+// step that clears the counters. Only a launch that is aborted leaves other values, and after that the device runs
+// nothing for this process any more.
+__device__ __forceinline__ bool arrives_last(uint32_t* counter, uint32_t all) {
+  return atomicInc(counter, all - 1) == all - 1;
 }
 
-// Two quantities of a channel, which are summed together.
-struct Pair {
-  float first, second;
-  __device__ __forceinline__ Pair& operator+=(const Pair& more) {
-    first += more.first;
-    second += more.second;
-    return *this;
-  }
-};
-
-// Returns the sum of term(chunk), floats or Pairs, over all chunks. All threads of a channel get the same value. All
-// threads of the block must call this function exactly once; those that have a channel are `active`.
-template <class Term>
-__device__ auto sum_chunks(int64_t count, bool active, Term&& term) {
-  using Sum = decltype(term(int64_t{0}));
-  __shared__ Sum memory[kFinalChannels * kFinalThreads];
-  const unsigned thread = threadIdx.y * kFinalChannels + threadIdx.x;
+// Adds the terms of the chunks of one set, for the statistics of `channel`.
+template <class Finish>
+__device__ __forceinline__ auto sum_of_set(const Finish& finish, int64_t set, int64_t channel) {
+  using Sum = decltype(finish.partials.of_chunk(0, 0));
   // Several sums, because with a single sum each addition would have to wait for its load.
   constexpr int kSums = 4;
-  Sum sums[kSums] = {};
-  const int64_t end = active ? count : 0;
-  int64_t chunk = threadIdx.y;
-  for (; chunk + (kSums - 1) * kFinalThreads < end; chunk += kSums * kFinalThreads) {
+  Sum sums[kSums];
+  const auto term = finish.terms(channel);
+  const int64_t end = finish.partials.chunks;
+  int64_t chunk = set;
+#pragma unroll 1  // or ptxas needs more registers here than the rest of the kernel needs
+  for (; chunk + (kSums - 1) * kChunkSets < end; chunk += kSums * kChunkSets) {
 #pragma unroll
-    for (int i = 0; i < kSums; i++) sums[i] += term(chunk + i * kFinalThreads);
+    for (int i = 0; i < kSums; i++) sums[i] += term(chunk + i * kChunkSets);
   }
-  for (; chunk < end; chunk += kFinalThreads) sums[0] += term(chunk);
+#pragma unroll 1
+  for (; chunk < end; chunk += kChunkSets) sums[0] += term(chunk);
 #pragma unroll
   for (int i = 1; i < kSums; i++) sums[0] += sums[i];
-  memory[thread] = sums[0];
-  merge_block_rows([&](unsigned from) { memory[thread] += memory[from]; });
+  return sums[0];
+}
+
+// Adds the sums of the sets kSet, kSet + kStep, kSet + 2 kStep ... as a tree, where kSet counts from `first`.
+template <int kSet, int kStep, int Q>
+__device__ __forceinline__ Sums<Q> tree_of_sets(const Partials<Q>& p, int first, int sets, int64_t channel) {
+  if constexpr (kStep == kChunkSets) {
+    return first + kSet < sets ? p.read(p.of_sets, first + kSet, channel) : Sums<Q>{};
+  } else {
+    Sums<Q> sum = tree_of_sets<kSet, 2 * kStep>(p, first, sets, channel);
+    return sum += tree_of_sets<kSet + kStep, 2 * kStep>(p, first, sets, channel);
+  }
+}
+
+// The same for all sets. The two upper levels of the tree are loops, because ptxas moves all loads of a tree to its
+// beginning. For 32 sets they would need more registers than the rest of the kernel, which would reduce the number of
+// blocks that fit on a multiprocessor.
+template <int Q>
+__device__ __forceinline__ Sums<Q> sum_of_sets(const Partials<Q>& p, int sets, int64_t channel) {
+  Sums<Q> sum;
+#pragma unroll 1
+  for (int half = 0; half < 2; half++) {
+    Sums<Q> part;
+#pragma unroll 1
+    for (int quarter = 0; quarter < 2; quarter++) part += tree_of_sets<0, 4>(p, half + 2 * quarter, sets, channel);
+    sum += part;
+  }
+  return sum;
+}
+
+// Ends a reduction. All threads of all blocks call this function, after each block has written the partial results of
+// its chunk to finish.partials. The last block of each tile gets the sums over all chunks, and calls
+//   finish.result(channel, sums)
+// for each of its channels, in one thread per channel. What is summed are the values of term(chunk), where `term` is
+// finish.terms(channel). The terms may use the chunk's own partial result and that of chunk 0. So the block of chunk 0
+// counts as a block of every set.
+//
+// How what a block writes reaches the block that reads it: all threads of the block make their writes visible to the
+// device (__threadfence) and meet at a barrier before one of them counts the block's arrival; the last to arrive has
+// another fence and a barrier before its threads read. Source: CUDA's programming guide, "Memory Fence Functions".
+template <int N, class Finish>
+__device__ __forceinline__ void finish_tile(const Finish& finish) {
+  static_assert(N <= kBlockThreads / kTileGroups, "a block has a thread for each channel of its tile");
+  __shared__ bool completes[kChunkSets], ends;
+  const auto& p = finish.partials;
+  const int chunk = static_cast<int>(blockIdx.y), thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+  const int sets = p.chunks < kChunkSets ? static_cast<int>(p.chunks) : kChunkSets;
+  const int first = chunk % kChunkSets, end = chunk == 0 ? sets : first + 1;  // the sets of this block
+  const int64_t channel = int64_t{blockIdx.x} * blockDim.x * N + thread;
+  const bool active = thread < static_cast<int>(blockDim.x) * N && channel < p.channels;
+  uint32_t* const counters = p.counters + blockIdx.x * (kChunkSets + 1);
+  __threadfence();
   __syncthreads();
-  return memory[threadIdx.x];
+  if (thread >= first && thread < end) {
+    const auto blocks = static_cast<uint32_t>((p.chunks - thread + kChunkSets - 1) / kChunkSets + (thread > 0 ? 1 : 0));
+    completes[thread] = arrives_last(counters + thread, blocks);
+    __threadfence();
+  }
+  __syncthreads();
+  int completed = 0;
+  for (int set = first; set < end; set++) {
+    if (!completes[set]) continue;
+    completed++;
+    if (!active) continue;
+    const auto sum = sum_of_set(finish, set, channel);
+    p.write_set(set, channel, sum);
+  }
+  if (completed == 0) return;
+  __threadfence();
+  __syncthreads();
+  if (thread == 0) {
+    for (; completed > 0; completed--) ends = arrives_last(counters + kChunkSets, static_cast<uint32_t>(sets));
+    __threadfence();
+  }
+  __syncthreads();
+  if (ends && active) finish.result(channel, sum_of_sets(p, sets, channel));
 }
 
 }  // namespace dtrain::cuda

@@ -17,6 +17,10 @@
 // Memory: pointers are device pointers unless stated otherwise, borrowed until the stream has completed the work. An
 // input may be the output of an elementwise operation, which then works in place; otherwise memory must not overlap.
 //
+// Workspaces and counters: operations in one stream may share them. A workspace may have any content. Counters must be
+// zero before the first operation, and nothing else may write to them; every operation leaves them at zero. They record
+// which of a kernel's blocks have finished, so two kernels that may run at the same time must not share them.
+//
 // Errors: invalid sizes and pointers, which only a bug can cause, throw CheckFailed; a launch that fails throws
 // DeviceError. "Bytes" in the headers is the amount that a Launch records: device memory read and written, each byte
 // counted once.

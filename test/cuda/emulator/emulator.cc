@@ -48,6 +48,8 @@ class Block {
   // Called by the running thread.
   void wait_for_block() { give_way(State::kAtBarrier); }
   uint32_t exchange(uint32_t bits, int lane_mask);
+  void fence() { threads_[running_].fenced = true; }
+  void check_published() const;
 
  private:
   enum class State { kNew, kReady, kAtBarrier, kAtShuffle, kEnded };
@@ -57,6 +59,7 @@ class Block {
     // The values given in the current and in the previous shuffle; slower threads may still have to read the latter.
     std::array<uint32_t, 2> given = {};
     unsigned shuffles = 0;
+    bool fenced = false;  // whether it has called __threadfence since the last barrier
   };
 
   void give_way(State state);
@@ -70,6 +73,7 @@ class Block {
   std::vector<Thread> threads_;
   std::vector<std::unique_ptr<Fiber>> idle_;  // stacks of threads that have ended, for reuse
   size_t running_ = 0;
+  bool published_ = false;  // whether all threads called __threadfence before the last barrier, after the one before it
 };
 
 thread_local Block current_block;
@@ -77,6 +81,7 @@ thread_local Block current_block;
 void Block::run(const Launch& launch, const std::function<void()>& work, uint64_t seed, int64_t block) {
   threads_.clear();
   threads_.resize(size_t{blockDim.x} * blockDim.y * blockDim.z);
+  published_ = false;
   const auto warps = static_cast<int64_t>((threads_.size() + kLanes - 1) / kLanes);
   for (uint64_t turn = 0; count(State::kEnded) < threads_.size(); turn++) {
     if (turn > 0) release_barrier(launch.name);
@@ -142,7 +147,17 @@ void Block::release_barrier(const char* kernel) {
   const size_t waiting = count(State::kAtBarrier), ended = count(State::kEnded);
   DT_CHECK(waiting == threads_.size(), "{}: {} of {} threads wait at a barrier, {} have ended", kernel, waiting,
            threads_.size(), ended);
-  for (Thread& thread : threads_) thread.state = State::kReady;
+  published_ = std::ranges::all_of(threads_, &Thread::fenced);
+  for (Thread& thread : threads_) {
+    thread.state = State::kReady;
+    thread.fenced = false;
+  }
+}
+
+void Block::check_published() const {
+  DT_CHECK(published_,
+           "a block counts itself as finished, but not all of its threads have called __threadfence and then "
+           "__syncthreads, so other blocks may not see its results");
 }
 
 // Lets a warp continue if all its threads are in the same shuffle.
@@ -181,10 +196,18 @@ uint32_t exchange(unsigned mask, uint32_t bits, int lane_mask) {
   return current_block.exchange(bits, lane_mask);
 }
 
+void check_published() {
+  current_block.check_published();
+}
+
 }  // namespace dtrain::cuda::emulator
 
 void __syncthreads() {
   dtrain::cuda::emulator::current_block.wait_for_block();
+}
+
+void __threadfence() {
+  dtrain::cuda::emulator::current_block.fence();
 }
 
 namespace dtrain::cuda {

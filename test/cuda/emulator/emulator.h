@@ -7,9 +7,10 @@
 // Errors that this detects: wrong results (the arithmetic is the same, IEEE float32 without contraction; functions such
 // as exp differ by about one unit in the last place); memory accesses that AddressSanitizer or UBSan rejects, including
 // misaligned wide ones; launches that a device would refuse; streams, events and copies of memory that belong to
-// another device; and barriers that not all threads reach. On a device, threads between two barriers run in no defined
-// order, and neither do blocks. Here the seed determines the order; results that depend on it reveal a missing barrier
-// or a race. Not covered: speed, and the code that CUDA's compiler generates.
+// another device; barriers that not all threads reach; and blocks that count themselves as finished before their
+// results are visible to other blocks. On a device, threads between two barriers run in no defined order, and neither
+// do blocks. Here the seed determines the order; results that depend on it reveal a missing barrier or a race. Not
+// covered: speed, and the code that CUDA's compiler generates.
 #pragma once
 
 #include <functional>

@@ -37,6 +37,15 @@ void chain_kernel(float* y) {
   y[blockIdx.x + 1] = y[blockIdx.x] + 1;
 }
 
+// Each block counts itself; the last one writes its number. With and without what makes its results visible first.
+template <bool Fence, bool Barrier>
+void count_kernel(unsigned* counter, float* y) {
+  if (Fence) __threadfence();
+  if (Barrier) __syncthreads();
+  if (threadIdx.x != kThreads - 1 || atomicInc(counter, gridDim.x - 1) < gridDim.x - 1) return;
+  *y = static_cast<float>(blockIdx.x);
+}
+
 void sum_of_warp_kernel(const float* x, float* y) {
   float sum = x[threadIdx.x];
   for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffff, sum, distance);
@@ -85,6 +94,26 @@ TEST_CASE("barriers that not all threads reach are refused", "[cuda]") {
   CHECK_THROWS_WITH(launch(blocks_of(1), half_leaves_kernel, y.floats()),
                     Catch::Contains("test: 32 of 64 threads wait at a barrier, 32 have ended"));
   CHECK_THROWS_AS(launch(blocks_of(1), half_shuffles_kernel, y.floats()), CheckFailed);
+}
+
+TEST_CASE("the last block is recognized in every order, and the counter begins again", "[cuda]") {
+  const Counters counter(1);
+  const Array y(Type::kFloat32, 1);
+  for (const uint64_t seed : {0, 1, 0}) {
+    const emulator::Session session(seed);
+    launch(blocks_of(5), count_kernel<true, true>, counter.data(), y.floats());
+    CHECK(y.get()[0] == (seed == 0 ? 4 : 0));
+    CHECK(counter.are_zero());
+  }
+}
+
+TEST_CASE("a block that counts itself before its results are visible is refused", "[cuda]") {
+  const Counters counter(1);
+  const Array y(Type::kFloat32, 1);
+  for (const auto kernel : {count_kernel<false, true>, count_kernel<true, false>, count_kernel<false, false>}) {
+    CHECK_THROWS_WITH(launch(blocks_of(2), kernel, counter.data(), y.floats()),
+                      Catch::Contains("not all of its threads have called __threadfence and then __syncthreads"));
+  }
 }
 
 TEST_CASE("lanes exchange their values", "[cuda]") {

@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -91,6 +92,20 @@ class Array {
 inline Array floats(const Floats& values) {
   return {Type::kFloat32, values};
 }
+
+// Counters of a kernel, initially zero (kernels/tensor.h).
+class Counters {
+ public:
+  explicit Counters(int64_t count) : count_(count), memory_(static_cast<size_t>(count) * sizeof(uint32_t)) {}
+  [[nodiscard]] uint32_t* data() const { return static_cast<uint32_t*>(memory_.at(0)); }
+  [[nodiscard]] bool are_zero() const {
+    return std::all_of(data(), data() + count_, [](uint32_t counter) { return counter == 0; });
+  }
+
+ private:
+  int64_t count_;
+  DeviceMemory memory_;
+};
 
 // How a map is placed in memory.
 struct Lie {

@@ -23,10 +23,14 @@ struct dim3 {
 extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 void __syncthreads();
+void __threadfence();
 
 namespace dtrain::cuda::emulator {
 // Returns the value that lane (this one ^ lane_mask) passes in the same call. All 32 lanes of the warp must call this.
 uint32_t exchange(unsigned mask, uint32_t bits, int lane_mask);
+// Called by every atomic operation with which a block tells other blocks that its results are in memory. Throws
+// CheckFailed unless every thread of the block has called __threadfence between the last two barriers.
+void check_published();
 }  // namespace dtrain::cuda::emulator
 
 inline float __shfl_xor_sync(unsigned mask, float value, int lane_mask) {
@@ -35,6 +39,14 @@ inline float __shfl_xor_sync(unsigned mask, float value, int lane_mask) {
   bits = dtrain::cuda::emulator::exchange(mask, bits, lane_mask);
   std::memcpy(&value, &bits, sizeof bits);
   return value;
+}
+
+// Blocks run one after another, so this need not be atomic.
+inline unsigned atomicInc(unsigned* address, unsigned most) {
+  dtrain::cuda::emulator::check_published();
+  const unsigned old = *address;
+  *address = old >= most ? 0 : old + 1;
+  return old;
 }
 
 inline int min(int a, int b) {
