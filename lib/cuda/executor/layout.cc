@@ -59,7 +59,7 @@ class Chooser {
     const MapForm plain = form_of(shapes_.output[id]);
     return std::visit(
         Overloaded{
-            [&](const graph::Input&) { return input_form(id, plain); },
+            [&](const graph::Input&) { return image_form(id, plain); },
             [&](const graph::Flatten&) { return input_map(id); }, [&](const graph::Identity&) { return input_map(id); },
             [&](const graph::Activation&) { return input_map(id); }, [&](const graph::Scale&) { return input_map(id); },
             [&](const graph::Dropout&) { return input_map(id); },
@@ -67,8 +67,9 @@ class Chooser {
             [&](const graph::SpatialTransformer&) { return plain; },
             [&](const graph::Add&) { return alike(id) ? input_map(id) : plain; },
             [&](const graph::Convolution&) { return plain; }, [&](const graph::FullyConnected&) { return plain; },
-            [&](const graph::BatchNorm&) { return plain; }, [&](const graph::Pooling&) { return plain; },
-            [&](const graph::Concat&) { return plain; }, [&](const graph::SoftmaxOutput&) { return plain; }},
+            [&](const graph::BatchNorm&) { return image_form(id, plain); },
+            [&](const graph::Pooling&) { return plain; }, [&](const graph::Concat&) { return plain; },
+            [&](const graph::SoftmaxOutput&) { return plain; }},
         graph_.node(id).op);
   }
 
@@ -77,10 +78,18 @@ class Chooser {
                                [&](NodeId input) { return layout_.maps[input] == input_map(id); });
   }
 
-  MapForm input_form(NodeId id, MapForm plain) const {
-    const bool all = std::ranges::all_of(
-        readers_[id], [&](NodeId reader) { return pads(graph_.node(reader), plain.channels, type_); });
-    if (all) plain.zeros = kPaddedChannels - plain.channels;
+  // Whether the node's output is read, and only by convolutions that want additional channels.
+  [[nodiscard]] bool is_padded(NodeId id, int64_t channels) const {
+    return !readers_[id].empty() && std::ranges::all_of(readers_[id], [&](NodeId reader) {
+      const graph::Node& node = graph_.node(reader);
+      return std::holds_alternative<graph::Identity>(node.op) ? is_padded(reader, channels)
+                                                              : pads(node, channels, type_);
+    });
+  }
+
+  // The form of images, or of images that a batch normalization has normalized, as their readers want them.
+  [[nodiscard]] MapForm image_form(NodeId id, MapForm plain) const {
+    if (is_padded(id, plain.channels)) plain.zeros = kPaddedChannels - plain.channels;
     return plain;
   }
 

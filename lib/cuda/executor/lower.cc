@@ -168,18 +168,6 @@ void Lowering::emit_zeros(NodeId id, ValueId value, size_t bytes) {
   });
 }
 
-ValueId Lowering::zeros(size_t bytes) {
-  if (zeros_ == kNoValue) {
-    size_t most = bytes;
-    for (const auto& [node, plans] : plans_) {
-      most = std::max(most, static_cast<size_t>(plans.shape.op.filters * bytes_of(type())));
-    }
-    zeros_ = program_.bytes(most);
-    emit_zeros(0, zeros_, most);
-  }
-  return zeros_;
-}
-
 void Lowering::emit_sum(NodeId id, std::vector<Map> terms, const Map& y, bool relu, double factor) {
   exec::sum_first_terms(terms, kSourcesMax, kSourcesMax, [&](std::vector<Map> first) {
     const Map part = program_.like(first[0]);

@@ -114,8 +114,6 @@ class Lowering : public exec::LoweringBase<Lowering, Program, Map> {
   void emit_sum(graph::NodeId id, std::vector<Map> terms, const Map& y, bool relu, double factor = 1);
   // Emits a step that sets `sum` [channels], floats, to the sum of the map's rows.
   void emit_row_sum(graph::NodeId id, const Map& map, ValueId sum);
-  // Zeros in device memory that last for the whole pass, at least `bytes`.
-  ValueId zeros(size_t bytes);
   // Emits a step that sets the value's bytes to 0.
   void emit_zeros(graph::NodeId id, ValueId value, size_t bytes);
 
@@ -142,7 +140,6 @@ class Lowering : public exec::LoweringBase<Lowering, Program, Map> {
   const DeviceParameters& parameters_;
   PassInput input_;
   Fusions fusions_;
-  ValueId zeros_ = kNoValue;  // as many as the largest call of zeros() needs
   std::map<graph::NodeId, Norm> norms_;
   std::vector<std::vector<graph::NodeId>> readers_;  // indexed by node
   std::vector<StepRange> forward_, backward_;

@@ -95,16 +95,17 @@ void emit_apply(Lowering& l, const Norm& norm, const Map& skip, bool relu, const
                           .beta = at.at<float>(norm.beta),
                           .relu = relu,
                           .y = at.out(y),
+                          .zeros = y.zeros,
                           .passed = at.at<uint8_t>(passed)};
   });
 }
 
 void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradient) {
-  const ValueId dgamma = l.gradient_of(norm.id, BatchNorm::kGamma), dbeta = l.gradient_of(norm.id, BatchNorm::kBeta);
-  if (l.wants_sum(norm.id)) {  // gamma is fixed, and dy has a single image
-    l.emit_row_sum(norm.id, gradient.dy, dbeta);
-    return l.emit_zeros(norm.id, dgamma, static_cast<size_t>(norm.x.channels) * sizeof(float));
-  }
+  const ValueId dbeta = l.gradient_of(norm.id, BatchNorm::kBeta);
+  // In this case dy has a single image, and gamma is fixed. The gradient of gamma is 0, and its memory is 0 from the
+  // beginning.
+  if (l.wants_sum(norm.id)) return l.emit_row_sum(norm.id, gradient.dy, dbeta);
+  const ValueId dgamma = l.gradient_of(norm.id, BatchNorm::kGamma);
   const NormGradient g = gradient;
   const NodeId input = l.input_node(norm.id);
   const bool wanted = l.wants_gradient(input);

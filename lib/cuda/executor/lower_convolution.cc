@@ -44,7 +44,7 @@ void emit_forward_adding(Lowering& l, const Layer& layer, NodeId add) {
   const size_t other = l.input_node(add, 0) == id ? 1 : 0;
   const Map z = l.packed(add, l.plain_input(add, other));
   const size_t bias_bytes = static_cast<size_t>(plans->shape.op.filters * bytes_of(y.type));
-  const ValueId bias = own_bias != kNoValue ? own_bias : l.zeros(bias_bytes);
+  const ValueId bias = own_bias != kNoValue ? own_bias : l.program().zeros(bias_bytes);
   emit(l, id, plans->forward_adding, {{x.value, w, bias, z.value}, {y.value}}, {x.value, w, y.value, bias, z.value});
 }
 

@@ -56,7 +56,7 @@ int64_t Program::bytes_of(const Step& step) const {
 exec::MemoryPlan Program::plan_memory(bool share) const {
   std::vector<exec::MemoryValue> values;
   for (const Value& v : values_) {
-    const bool outside = v.fixed != nullptr || v.scratch || v.counters;
+    const bool outside = v.fixed != nullptr || v.scratch || v.zeros;
     values.push_back({.bytes = v.bytes, .alias_of = v.alias_of, .outside = outside});
   }
   for (const ValueId value : kept_) values[value].kept = true;
@@ -79,8 +79,8 @@ Addresses Program::addresses(const exec::MemoryPlan& plan, void* arena, void* sc
     for (; values_[root].alias_of; root = *values_[root].alias_of) offset += values_[root].offset;
     std::byte* base = nullptr;
     if (values_[root].fixed != nullptr) base = static_cast<std::byte*>(values_[root].fixed);
-    if (values_[root].counters) base = static_cast<std::byte*>(scratch);
-    if (values_[root].scratch) base = static_cast<std::byte*>(scratch) + counter_bytes();
+    if (values_[root].zeros) base = static_cast<std::byte*>(scratch);
+    if (values_[root].scratch) base = static_cast<std::byte*>(scratch) + zero_bytes();
     if (plan.offset[root] != exec::MemoryPlan::kNone) base = static_cast<std::byte*>(arena) + plan.offset[root];
     if (base != nullptr) result[v] = base + offset;
   }

@@ -22,8 +22,8 @@ struct Value {
   // memory.
   std::optional<ValueId> alias_of{};
   size_t offset = 0;
-  bool scratch = false;   // used only during one step
-  bool counters = false;  // zero between steps
+  bool scratch = false;  // used only during one step
+  bool zeros = false;    // zero between steps
 };
 
 // The addresses of a planned program's values. Absent values and maps have null pointers.
@@ -64,10 +64,10 @@ class Program {
   ValueId floats(int64_t count) { return bytes(static_cast<size_t>(count) * sizeof(float)); }
   // For workspaces of kernels and plans. Steps run one after another, so they all share one block of memory.
   ValueId scratch(size_t count) { return add(Value{.bytes = count, .scratch = true}); }
-  // For kernels with counters (kernels/tensor.h). Every step leaves them at zero, so all steps share them too.
-  ValueId counters(int64_t count) {
-    return add(Value{.bytes = static_cast<size_t>(count) * sizeof(uint32_t), .counters = true});
-  }
+  // Memory that is zero when a step begins, so all steps share it too. A kernel with counters (kernels/tensor.h) writes
+  // to it, but leaves it at zero.
+  ValueId zeros(size_t count) { return add(Value{.bytes = count, .zeros = true}); }
+  ValueId counters(int64_t count) { return zeros(static_cast<size_t>(count) * sizeof(uint32_t)); }
   ValueId fixed(void* memory, size_t bytes) { return add(Value{.bytes = bytes, .fixed = memory}); }
 
   // A map with memory of its own, dense unless it has zeros.
@@ -90,8 +90,8 @@ class Program {
   void keep(ValueId value) { kept_.push_back(value); }
 
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
-  // The size of the memory that all steps share: the counters, then the scratch values.
-  [[nodiscard]] size_t scratch_bytes() const { return counter_bytes() + largest(&Value::scratch); }
+  // The size of the memory that all steps share: the zeros, then the scratch values.
+  [[nodiscard]] size_t scratch_bytes() const { return zero_bytes() + largest(&Value::scratch); }
   // The size of the values that a step reads and writes, without scratch.
   [[nodiscard]] int64_t bytes_of(const Step& step) const;
   // share: whether values may reuse each other's memory once it is free (exec/memory_plan.h).
@@ -104,8 +104,8 @@ class Program {
   ValueId add(const Value& value);
   // The size of the largest of the values for which `is` is true.
   [[nodiscard]] size_t largest(bool Value::*is) const;
-  [[nodiscard]] size_t counter_bytes() const {
-    return (largest(&Value::counters) + kAlignment - 1) / kAlignment * kAlignment;
+  [[nodiscard]] size_t zero_bytes() const {
+    return (largest(&Value::zeros) + kAlignment - 1) / kAlignment * kAlignment;
   }
 
   std::vector<Value> values_;

@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
 
 template <class T>
 struct ApplyArguments {
-  int64_t rows, groups;
+  int64_t rows, groups, zeros;
   Rows<T> x, skip;
   const float *mean, *inv_std, *variance, *gamma, *beta;
   float epsilon;
@@ -161,10 +161,22 @@ __device__ __forceinline__ uint8_t bits_above_zero(const float (&y)[N]) {
   return static_cast<uint8_t>(bits);
 }
 
+// Sets this thread's channel to 0 in its rows, if it is one of the additional channels.
+template <class T>
+__device__ __forceinline__ void apply_zeros(const ApplyArguments<T>& a, int64_t channel) {
+  if (channel >= a.groups + a.zeros) return;
+  for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.rows; row += gridDim.y * blockDim.y) {
+    store<1>({0.0f}, a.y.at(row, channel));
+  }
+}
+
 template <class T, int N>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) apply_kernel(const ApplyArguments<T> a) {
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
-  if (group >= a.groups) return;
+  if (group >= a.groups) {
+    if (N == 1) apply_zeros(a, channel);
+    return;
+  }
   const Affine<N> affine = load_affine<N>(a, channel);
   for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.rows; row += gridDim.y * blockDim.y) {
     float x[N], skip[N] = {};
@@ -241,18 +253,20 @@ void batch_norm_apply(const BatchNormApply& s, cudaStream_t stream) {
                   "exactly one of inv_std and variance must be given");
   const Width width = Width(s.type, s.channels).rows(s.x).rows(s.skip).rows(s.y);
   DT_KERNEL_CHECK(s.passed == nullptr || width.wide(), "the bits need rows that are moved 16 bytes at a time");
-  const auto [grid, block] = row_grid(s.rows, width.groups());
+  DT_KERNEL_CHECK(s.zeros == 0 || !width.wide(), "rows that are moved 16 bytes at a time cannot have zeros");
+  const auto [grid, block] = row_grid(s.rows, width.groups() + s.zeros);
   const int64_t maps = s.skip.data == nullptr ? 2 : 3;
   const int64_t bits = s.passed == nullptr ? 0 : passed_bytes(s.type, s.rows, s.channels);
   const Launch what{.name = "batch_norm_apply",
                     .grid = grid,
                     .block = block,
-                    .bytes = maps * s.rows * s.channels * bytes_of(s.type) + bits,
+                    .bytes = s.rows * (maps * s.channels + s.zeros) * bytes_of(s.type) + bits,
                     .stream = stream};
   with_width(s.type, width.wide(), [&]<class T, int N>() {
     launch(what, apply_kernel<T, N>,
            ApplyArguments<T>{.rows = s.rows,
                              .groups = width.groups(),
+                             .zeros = s.zeros,
                              .x = rows_of<T>(s.x, s.channels),
                              .skip = rows_of<T>(s.skip, s.channels),
                              .mean = s.mean,

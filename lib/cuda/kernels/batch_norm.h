@@ -46,8 +46,10 @@ void batch_norm_inverse(const BatchNormInverse& inverse, cudaStream_t stream);
 // y = gamma (x - mean) inv_std + beta, plus skip if it is given, then max(y, 0) if relu. In inference, pass `variance`
 // (the moving one) and epsilon instead of inv_std.
 //   x, skip, y [rows, channels]    mean, inv_std, variance, gamma, beta [channels]    y may be x or skip
+// zeros: after the channels of a row, y has this number of channels that are set to 0. Only if rows are not moved 16
+// bytes at a time, as those of an image.
 // passed, if not null: for every 16 bytes of y one byte, whose bits are set where y > 0, from the lowest bit on. Only
-// if rows of x, skip and y can be moved 16 bytes at a time. Bytes: (2 or, with skip, 3) * rows * channels *
+// if rows of x, skip and y can be moved 16 bytes at a time. Bytes: rows * ((2 or, with skip, 3) * channels + zeros) *
 // bytes_of(type), and those of `passed`.
 struct BatchNormApply {
   Type type = Type::kFloat32;
@@ -61,6 +63,7 @@ struct BatchNormApply {
   const float* beta = nullptr;
   bool relu = false;
   Out y = {};
+  int64_t zeros = 0;
   uint8_t* passed = nullptr;
 };
 // Number of bytes of `passed` in BatchNormApply and BatchNormBackward.

@@ -291,6 +291,37 @@ TEST_CASE("inference normalizes by the moving statistics", "[cuda]") {
   }
 }
 
+// Images are normalized into rows of 4 channels, as a convolution reads them. The other results do not change.
+TEST_CASE("batch norm sets additional channels to zero", "[cuda]") {
+  constexpr int64_t kRows = 700, kChannels = 3, kZeros = 1, kPitch = kChannels + kZeros;
+  for (const Type type : kTypes) {
+    INFO("type " << static_cast<int>(type));
+    const Floats x = normals(kRows * kChannels, 1);
+    const auto apply = [&](int64_t pitch, int64_t zeros) {
+      return in_all_orders([&] {
+        const Array from(type, x), to(type, Floats(static_cast<size_t>(kRows * pitch), 5));
+        const Array mean = floats({0.5f, 0, 1}), inv_std = floats({1, 2, 3}), beta = floats({-1, 0, 1});
+        batch_norm_apply({.type = type,
+                          .rows = kRows,
+                          .channels = kChannels,
+                          .x = {from.data()},
+                          .mean = mean.floats(),
+                          .inv_std = inv_std.floats(),
+                          .beta = beta.floats(),
+                          .y = {to.data(), pitch},
+                          .zeros = zeros},
+                         nullptr);
+        return Results{to.get()};
+      })[0];
+    };
+    const Floats dense = apply(kChannels, 0), padded = apply(kPitch, kZeros);
+    for (size_t i = 0; i < padded.size(); i++) {
+      const size_t row = i / kPitch, channel = i % kPitch;
+      REQUIRE(padded[i] == (channel < kChannels ? dense[row * kChannels + channel] : 0));
+    }
+  }
+}
+
 TEST_CASE("batch norm reports the bytes that it moves", "[cuda]") {
   const Setting s{.type = Type::kFloat16, .e = {2, 64, 14, 14}, .op = {.fix_gamma = false}, .skip = true, .relu = true};
   const int64_t map = 2 * 64 * 14 * 14 * 2;
