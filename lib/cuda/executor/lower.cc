@@ -18,6 +18,7 @@ Lowering::Lowering(const LowerRequest& request)
       parameters_(request.parameters),
       input_(request.input),
       fusions_(find_fusions(request.graph, request.options.keep_all)),
+      has_bias_gradient_(request.graph.nodes().size()),
       readers_(graph::readers(request.graph)),
       buckets_left_(request.options.bucket_begin.size()) {
   begin_range(forward_);
@@ -104,6 +105,16 @@ ValueId Lowering::gradient_of(NodeId id, size_t argument) {
   if (form.is_canonical() && input_.loss_scale == nullptr && !is_shared(*p))
     return program_.fixed(parameters_.gradient(*p), parameters_.weight_bytes(*p));
   return parameter_terms_[*p].emplace_back(program_.bytes(form.stored_bytes()));
+}
+
+ValueId Lowering::take_bias_gradient(NodeId layer) {
+  const graph::Op& op = node(layer).op;
+  const bool is_layer =
+      std::holds_alternative<graph::Convolution>(op) || std::holds_alternative<graph::FullyConnected>(op);
+  if (!is_layer || readers_[layer].size() != 1) return kNoValue;
+  const ValueId gradient = gradient_of(layer, graph::Convolution::kBias);
+  has_bias_gradient_[layer] = gradient == kNoValue ? 0 : 1;
+  return gradient;
 }
 
 bool Lowering::is_centered(NodeId id) const {

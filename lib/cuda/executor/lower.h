@@ -91,6 +91,12 @@ class Lowering : public exec::LoweringBase<Lowering, Program, Map> {
   // form and adds them up.
   ValueId gradient_of(graph::NodeId id, size_t argument);
 
+  // The value to which the only reader of a layer's output writes the gradient of the layer's bias, if it can compute
+  // it together with the gradient of that output. The layer then does not compute it. kNoValue if the layer has no
+  // bias, or another node also reads the output.
+  ValueId take_bias_gradient(graph::NodeId layer);
+  [[nodiscard]] bool has_bias_gradient(graph::NodeId layer) const { return has_bias_gradient_[layer] != 0; }
+
   // Remembers a batch normalization whose result a later Add computes in the same kernel.
   void keep_for_sum(const Norm& norm) { norms_.emplace(norm.id, norm); }
   [[nodiscard]] const Norm& norm_for_sum(graph::NodeId id) const { return norms_.at(id); }
@@ -141,6 +147,7 @@ class Lowering : public exec::LoweringBase<Lowering, Program, Map> {
   PassInput input_;
   Fusions fusions_;
   std::map<graph::NodeId, Norm> norms_;
+  std::vector<char> has_bias_gradient_;  // indexed by node: see take_bias_gradient()
   std::vector<std::vector<graph::NodeId>> readers_;  // indexed by node
   std::vector<StepRange> forward_, backward_;
   size_t buckets_awaited_ = 0, buckets_left_;

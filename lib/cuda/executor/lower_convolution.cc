@@ -48,10 +48,11 @@ void emit_forward_adding(Lowering& l, const Layer& layer, NodeId add) {
   emit(l, id, plans->forward_adding, {{x.value, w, bias, z.value}, {y.value}}, {x.value, w, y.value, bias, z.value});
 }
 
-// Emits the gradient of the layer's bias. Nothing is emitted for a bias whose effect a batch normalization takes away:
-// its gradient is 0, and the memory of the gradient is 0 from the beginning.
+// Emits the gradient of the layer's bias, unless the activation after it computes it. Nothing is emitted for a bias
+// whose effect a batch normalization takes away: its gradient is 0, and the memory of the gradient is 0 from the
+// beginning.
 void emit_bias_gradient(Lowering& l, const Layer& layer, const Map& dy) {
-  if (l.is_centered(layer.id)) return;
+  if (l.is_centered(layer.id) || l.has_bias_gradient(layer.id)) return;
   const ValueId dbias = l.gradient_of(layer.id, Convolution::kBias);
   if (dbias == kNoValue) return;
   l.emit_row_sum(layer.id, dy, dbias);

@@ -29,20 +29,9 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) add_kernel(const Ad
   }
 }
 
-struct FinishGradient {
-  Partials<1> partials;
-  float* dbias;
-
-  __device__ __forceinline__ auto terms(int64_t channel) const {
-    return [this, channel](int64_t chunk) { return partials.of_chunk(chunk, channel); };
-  }
-  __device__ __forceinline__ void result(int64_t channel, const Sums<1>& sum) const { dbias[channel] = sum.of[0]; }
-};
-
 template <class T, int N>
 __global__ void __launch_bounds__(kBlockThreads, kReductionBlocksMin<N>)
-    gradient_kernel(Rows<T> dy, int64_t rows, int64_t rows_each, int64_t groups, const FinishGradient finish) {
-  __shared__ float memory[N][kBlockThreads];
+    gradient_kernel(Rows<T> dy, int64_t rows, int64_t rows_each, int64_t groups, const FinishSum finish) {
   const RowsOfThread mine(rows, rows_each, groups, N);
   float sum[N] = {};
   for (int64_t row = mine.begin; row < mine.end; row += mine.step) {
@@ -51,19 +40,7 @@ __global__ void __launch_bounds__(kBlockThreads, kReductionBlocksMin<N>)
 #pragma unroll
     for (int k = 0; k < N; k++) sum[k] += d[k];
   }
-  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
-#pragma unroll
-  for (int k = 0; k < N; k++) memory[k][thread] = sum[k];
-  merge_block_rows([&](unsigned from) {
-#pragma unroll
-    for (int k = 0; k < N; k++) memory[k][thread] += memory[k][from];
-  });
-  if (threadIdx.y == 0 && mine.active) {
-#pragma unroll
-    for (int k = 0; k < N; k++) sum[k] = memory[k][thread];
-    finish.partials.write(blockIdx.y, 0, mine.channel, sum);
-  }
-  finish_tile<N>(finish);
+  finish_sum(finish, mine, sum);
 }
 
 template <class T, int N>
@@ -118,7 +95,7 @@ void bias_gradient(const BiasGradient& s, cudaStream_t stream) {
                     .bytes = s.rows * s.channels * bytes_of(s.type) + bytes_of_partials(chunks.count, 1, s.channels) +
                              s.channels * int64_t{sizeof(float)},
                     .stream = stream};
-  const FinishGradient finish{partials_in<1>(s.workspace, s.counters, chunks, s.channels), s.dbias};
+  const FinishSum finish{partials_in<1>(s.workspace, s.counters, chunks, s.channels), s.dbias};
   with_width(s.type, width.wide(), [&]<class T, int N>() {
     launch(what, gradient_kernel<T, N>, rows_of<T>(s.dy, s.channels), s.rows, chunks.rows_each, width.groups(), finish);
   });

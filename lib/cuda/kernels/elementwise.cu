@@ -1,6 +1,6 @@
 #include "cuda/kernels/elementwise.h"
 
-#include "cuda/kernels/host.cuh"
+#include "cuda/kernels/reduction.cuh"
 
 namespace dtrain::cuda {
 
@@ -100,20 +100,42 @@ struct ActivateBackwardArguments {
   RowsOut<T> dx;
 };
 
+// Computes and stores dx in one row, and sets d to it.
+template <class T, int N>
+__device__ __forceinline__ void activate_backward_row(const ActivateBackwardArguments<T>& a, int64_t row,
+                                                      int64_t channel, float (&d)[N]) {
+  float y[N], add[N] = {};
+  load<N>(a.y.at(row, channel), y);
+  load<N>(a.dy.at(row, channel), d);
+  if (a.add.data != nullptr) load<N>(a.add.at(row, channel), add);
+#pragma unroll
+  for (int k = 0; k < N; k++) d[k] = add[k] + d[k] * slope_at(a.curve, y[k]);
+  store<N>(d, a.dx.at(row, channel));
+}
+
 template <class T, int N>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     activate_backward_kernel(const ActivateBackwardArguments<T> a) {
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
   if (group >= a.groups) return;
   for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.rows; row += gridDim.y * blockDim.y) {
-    float y[N], d[N], add[N] = {};
-    load<N>(a.y.at(row, channel), y);
-    load<N>(a.dy.at(row, channel), d);
-    if (a.add.data != nullptr) load<N>(a.add.at(row, channel), add);
-#pragma unroll
-    for (int k = 0; k < N; k++) d[k] = add[k] + d[k] * slope_at(a.curve, y[k]);
-    store<N>(d, a.dx.at(row, channel));
+    float d[N];
+    activate_backward_row(a, row, channel, d);
   }
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(kBlockThreads, kReductionBlocksMin<N>)
+    activate_backward_bias_kernel(const ActivateBackwardArguments<T> a, int64_t rows_each, const FinishSum finish) {
+  const RowsOfThread mine(a.rows, rows_each, a.groups, N);
+  float sum[N] = {};
+  for (int64_t row = mine.begin; row < mine.end; row += mine.step) {
+    float d[N];
+    activate_backward_row(a, row, mine.channel, d);
+#pragma unroll
+    for (int k = 0; k < N; k++) sum[k] += rounded<T>(d[k]);
+  }
+  finish_sum(finish, mine, sum);
 }
 
 // Converts 4 values at a time, which are 16 bytes in float32, the wider type. The last values are converted one by one.
@@ -128,6 +150,41 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     store<4>(x, to + i * 4);
   }
   for (int64_t i = packs * 4 + thread; i < count; i += threads) to[i] = from_float<To>(to_float(from[i]));
+}
+
+template <class T>
+ActivateBackwardArguments<T> arguments_of(const ActivateBackward& s, const Extent& e, const Width& width) {
+  return {e.rows,
+          width.groups(),
+          s.curve,
+          rows_of<T>(s.y, e.channels),
+          rows_of<T>(s.dy, e.channels),
+          rows_of<T>(s.add, e.channels),
+          rows_of<T>(s.dx, e.channels)};
+}
+
+Width width_of(const ActivateBackward& s, const Extent& e) {
+  return Width(s.type, e.channels).rows(s.y).rows(s.dy).rows(s.add).rows(s.dx);
+}
+
+int64_t bytes_moved(const ActivateBackward& s) {
+  return (s.add.data == nullptr ? 3 : 4) * s.rows * s.channels * bytes_of(s.type);
+}
+
+void activate_backward_with_bias(const ActivateBackward& s, cudaStream_t stream) {
+  const Extent e{s.rows, s.channels};
+  const Width width = width_of(s, e);
+  const Chunks chunks = chunks_of(s.rows, width.groups());
+  const Launch what{
+      .name = "activate_backward + bias",
+      .grid = chunks.grid,
+      .block = chunks.block,
+      .bytes = bytes_moved(s) + bytes_of_partials(chunks.count, 1, s.channels) + s.channels * int64_t{sizeof(float)},
+      .stream = stream};
+  const FinishSum finish{partials_in<1>(s.workspace, s.counters, chunks, s.channels), s.dbias};
+  with_width(s.type, width.wide(), [&]<class T, int N>() {
+    launch(what, activate_backward_bias_kernel<T, N>, arguments_of<T>(s, e, width), chunks.rows_each, finish);
+  });
 }
 
 }  // namespace
@@ -181,21 +238,14 @@ void activate(const Activate& s, cudaStream_t stream) {
 
 void activate_backward(const ActivateBackward& s, cudaStream_t stream) {
   DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "the input is empty");
+  if (s.dbias != nullptr) return activate_backward_with_bias(s, stream);
   const Extent e = flattened({s.rows, s.channels}, {s.y.pitch, s.dy.pitch, s.add.pitch, s.dx.pitch});
-  const Width width = Width(s.type, e.channels).rows(s.y).rows(s.dy).rows(s.add).rows(s.dx);
+  const Width width = width_of(s, e);
   const auto [grid, block] = row_grid(e.rows, width.groups());
-  const int64_t tensors = s.add.data == nullptr ? 3 : 4;
-  const Launch what{.name = "activate_backward",
-                    .grid = grid,
-                    .block = block,
-                    .bytes = tensors * s.rows * s.channels * bytes_of(s.type),
-                    .stream = stream};
-  with_width(s.type, width.wide(), [&]<class T, int N>() {
-    launch(what, activate_backward_kernel<T, N>,
-           ActivateBackwardArguments<T>{e.rows, width.groups(), s.curve, rows_of<T>(s.y, e.channels),
-                                        rows_of<T>(s.dy, e.channels), rows_of<T>(s.add, e.channels),
-                                        rows_of<T>(s.dx, e.channels)});
-  });
+  const Launch what{
+      .name = "activate_backward", .grid = grid, .block = block, .bytes = bytes_moved(s), .stream = stream};
+  with_width(s.type, width.wide(),
+             [&]<class T, int N>() { launch(what, activate_backward_kernel<T, N>, arguments_of<T>(s, e, width)); });
 }
 
 void convert(const Convert& s, cudaStream_t stream) {

@@ -41,13 +41,19 @@ void activate(const Activate& activate, cudaStream_t stream);
 // dx = add + dy * slope. The slope as a function of y: relu [y > 0], tanh 1 - y^2, sigmoid y (1 - y), softrelu 1 -
 // e^-y, softsign (1 - |y|)^2.
 //   y, dy, dx, add [rows, channels]; add may be null, and may be dx
-// Bytes: (3 or, with add, 4) * rows * channels * bytes_of(type).
+// dbias, if not null: [channels], the sum of dx, as it is stored, over its rows. It is the gradient of the bias of the
+// layer before the activation, with the bits that bias_gradient (kernels/bias.h) would compute from dx, if all rows can
+// be moved 16 bytes at a time. Only with dbias, `workspace` and `counters` as for a BiasGradient are needed.
+// Bytes: (3 or, with add, 4) * rows * channels * bytes_of(type); with dbias also the partial results, and 4 * channels.
 struct ActivateBackward {
   Type type = Type::kFloat32;
   int64_t rows = 0, channels = 0;
   Curve curve = Curve::kRelu;
   In y = {}, dy = {}, add = {};
   Out dx = {};
+  float* dbias = nullptr;
+  void* workspace = nullptr;
+  uint32_t* counters = nullptr;
 };
 void activate_backward(const ActivateBackward& backward, cudaStream_t stream);
 

@@ -249,4 +249,34 @@ __device__ __forceinline__ void finish_tile(const Finish& finish) {
   if (ends && active) finish.result(channel, sum_of_sets(p, sets, channel));
 }
 
+// Ends a reduction of a single quantity, whose sums over the rows are its result.
+struct FinishSum {
+  Partials<1> partials;
+  float* sums;
+
+  __device__ __forceinline__ auto terms(int64_t channel) const {
+    return [this, channel](int64_t chunk) { return partials.of_chunk(chunk, channel); };
+  }
+  __device__ __forceinline__ void result(int64_t channel, const Sums<1>& sum) const { sums[channel] = sum.of[0]; }
+};
+
+// Called by all threads of all blocks with the sums over their own rows.
+template <int N>
+__device__ __forceinline__ void finish_sum(const FinishSum& finish, const RowsOfThread& mine, float (&sum)[N]) {
+  __shared__ float memory[N][kBlockThreads];
+  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+#pragma unroll
+  for (int k = 0; k < N; k++) memory[k][thread] = sum[k];
+  merge_block_rows([&](unsigned from) {
+#pragma unroll
+    for (int k = 0; k < N; k++) memory[k][thread] += memory[k][from];
+  });
+  if (threadIdx.y == 0 && mine.active) {
+#pragma unroll
+    for (int k = 0; k < N; k++) sum[k] = memory[k][thread];
+    finish.partials.write(blockIdx.y, 0, mine.channel, sum);
+  }
+  finish_tile<N>(finish);
+}
+
 }  // namespace dtrain::cuda

@@ -1,5 +1,6 @@
 #include "cuda/kernels/elementwise.h"
 
+#include "cuda/kernels/bias.h"
 #include "exec/reference/loops.h"
 #include "support.h"
 
@@ -135,6 +136,48 @@ TEST_CASE("activations agree with the reference, forward and backward", "[cuda]"
   });
 }
 
+// The sums have the bits of bias_gradient on the stored dx, and dx has the bits that it has without the sums.
+TEST_CASE("the gradient of a bias is summed while the activation's gradient is written", "[cuda]") {
+  for_each_case([](Type type, const Extent& e, const Lie& lie) {
+    if (e.count() > 20000) return;
+    for (const Curve curve : {Curve::kRelu, Curve::kTanh}) {
+      const Floats y = rounded(type, normals(e.count(), 1)), dy = rounded(type, normals(e.count(), 2));
+      const auto run = [&](bool together) {
+        const Map y_map(type, e, y), dy_map(type, e, dy), dx(type, e, lie);
+        const Array dbias(Type::kFloat32, e.c);
+        const DeviceMemory workspace(static_cast<size_t>(bias_workspace_bytes(type, pixels(e), e.c)));
+        const Counters counters(bias_counters(e.c));
+        activate_backward({.type = type,
+                           .rows = pixels(e),
+                           .channels = e.c,
+                           .curve = curve,
+                           .y = y_map.in(),
+                           .dy = dy_map.in(),
+                           .dx = dx.out(),
+                           .dbias = together ? dbias.floats() : nullptr,
+                           .workspace = workspace.at(0),
+                           .counters = counters.data()},
+                          nullptr);
+        if (!together) {
+          bias_gradient({.type = type,
+                         .rows = pixels(e),
+                         .channels = e.c,
+                         .dy = dx.in(),
+                         .dbias = dbias.floats(),
+                         .workspace = workspace.at(0),
+                         .counters = counters.data()},
+                        nullptr);
+        }
+        REQUIRE(dx.gaps_are_untouched());
+        REQUIRE(counters.are_zero());
+        return Results{dx.get(), dbias.get()};
+      };
+      const Results apart = run(false), together = in_all_orders([&] { return run(true); });
+      for (size_t i = 0; i < apart.size(); i++) REQUIRE(same_bits(apart[i], together[i]));
+    }
+  });
+}
+
 TEST_CASE("large arguments of softrelu and the others do not overflow", "[cuda]") {
   const Extent e{1, 4, 1, 1};
   for (const graph::Activation::Kind kind : kKinds) {
@@ -178,10 +221,25 @@ TEST_CASE("elementwise operations report the bytes that they move", "[cuda]") {
   activate({.type = Type::kFloat16, .rows = 18, .channels = 24, .x = x.in(), .y = y.out()}, nullptr);
   activate_backward({.type = Type::kFloat16, .rows = 18, .channels = 24, .y = x.in(), .dy = x.in(), .dx = y.out()},
                     nullptr);
-  REQUIRE(session.records().size() == 3);
+  const Array dbias(Type::kFloat32, 24);
+  const DeviceMemory workspace(static_cast<size_t>(bias_workspace_bytes(Type::kFloat16, 18, 24)));
+  const Counters counters(bias_counters(24));
+  activate_backward({.type = Type::kFloat16,
+                     .rows = 18,
+                     .channels = 24,
+                     .y = x.in(),
+                     .dy = x.in(),
+                     .dx = y.out(),
+                     .dbias = dbias.floats(),
+                     .workspace = workspace.at(0),
+                     .counters = counters.data()},
+                    nullptr);
+  REQUIRE(session.records().size() == 4);
   CHECK(session.records()[0].bytes == 4 * elements * 2);
   CHECK(session.records()[1].bytes == 2 * elements * 2);
   CHECK(session.records()[2].bytes == 3 * elements * 2);
+  // One chunk and one set of chunks.
+  CHECK(session.records()[3].bytes == 3 * elements * 2 + (1 + 1) * 24 * 4 + 24 * 4);
 }
 
 TEST_CASE("sums without sources and conversions between two short types are refused", "[cuda]") {
