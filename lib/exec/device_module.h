@@ -22,6 +22,7 @@ struct PlanSettings {
   // False: measures which is the fastest. True: measures nothing, and uses only ways that compute the same bits in
   // every run.
   bool deterministic = false;
+  double measuring_seconds_max = 60;  // for each network; what is left then is chosen without measurement
   // Files; empty: none. The choices are searched in `run`, then in `cache`, and new ones are stored in both.
   std::string cache = {};    // the user's, for all runs
   std::string run = {};      // those of one process of a run, in the run directory

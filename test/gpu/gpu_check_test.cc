@@ -1,10 +1,15 @@
 // Runs gpu_check over the emulator as a process: what it records, how it continues, how it ends. Also tests the script.
+#include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/file.h"
 #include "support/catch.h"
@@ -50,6 +55,66 @@ struct Check {
     must(write_file_atomic(path(), all.dump()));
   }
 };
+
+void write_program(const std::string& path, const std::string& text) {
+  must(write_file_atomic(path, text));
+  REQUIRE(::chmod(path.c_str(), 0755) == 0);
+}
+
+// Runs scripts/gpu-check with its files in `dir`.
+Ended run_script(const TempDir& dir, std::vector<std::string> words, std::vector<std::string> environment) {
+  words.insert(words.begin(), std::string(DTRAIN_SOURCES) + "/scripts/gpu-check");
+  environment.insert(environment.end(),
+                     {"DTRAIN_GPU_RESULTS=" + dir.path("results"), "DTRAIN_GPU_DIRECTORY=" + dir.path("work"), "OUT"});
+  return test::run(words, {.deadline_s = 60, .directory = {}, .environment = environment});
+}
+
+// A directory for PATH whose nvidia-smi lists this many GPUs.
+std::string path_with_gpus(const TempDir& dir, int gpus) {
+  std::string lines;
+  for (int gpu = 0; gpu < gpus; gpu++) lines += fmt::format("echo 'GPU {}: a GPU'\n", gpu);
+  must(make_directories(dir.path("bin")));
+  write_program(dir.path("bin/nvidia-smi"), "#!/bin/sh\n[ \"$1\" != -L ] || {\n" + lines + "}\n");
+  return "PATH=" + dir.path("bin") + ":" + std::getenv("PATH");
+}
+
+// Runs several_gpus.py with another program than dtrain, or dtrain on emulated GPUs.
+Ended run_several(const TempDir& dir, const std::string& program, std::vector<std::string> words) {
+  words.insert(words.begin(), {"python3", std::string(DTRAIN_SOURCES) + "/test/gpu/several_gpus.py", "--program",
+                               program, "--directory", dir.path("several"), "--small"});
+  return test::run(words, {.deadline_s = 100,
+                           .directory = dir.path(),
+                           .environment = {"DTRAIN_EMULATED_GPUS=2", "XDG_RUNTIME_DIR=" + dir.path()}});
+}
+
+// The parts in the output, by name.
+std::map<std::string, json> parts_in(const std::string& output) {
+  std::map<std::string, json> parts;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const json part = json::parse(line, nullptr, false);
+    if (part.is_object()) parts[part["name"]] = part;
+  }
+  return parts;
+}
+
+// Behaves as dtrain does on two GPUs, except with some stores.
+constexpr const char* kFakeDtrain = R"sh(#!/bin/sh
+case "$*" in data*) mkdir data; exit;; esac
+mkdir -p run
+echo weights > run/mlp-0002.params
+loss=1.5
+case "$*" in
+  *"--kv-store allreduce "*inject*) exit 0 ;;
+  *inject*) echo 'worker 0: error [peer lost] worker 1 was lost'; exit 5 ;;
+  *"--kv-store local "*) echo others > run/mlp-0002.params ;;
+  *"--kv-store device "*) echo 'error: no device'; exit 8 ;;
+  *"--kv-store nccl -n 2 "*) sleep 1000 ;;
+  *"--kv-store allreduce "*) loss=9 ;;
+  *"--kv-store dist_sync "*) setsid sleep 1000 & ;;
+esac
+echo "{\"epochs\": 2, \"validation_cross_entropy\": $loss, \"samples\": 9, \"samples_per_s\": 7, \"validation_accuracy\": 1}" > run/summary.json
+)sh";
 
 }  // namespace
 
@@ -218,6 +283,7 @@ TEST_CASE("gpu-check refuses unknown arguments", "[gpu]") {
                                                 {"--results"},
                                                 {"opps"},
                                                 {"ops", "--only", "no such part"},
+                                                {"ops", "--plan-seconds", "0"},
                                                 {"ops", "--threads", "0"}}) {
     CHECK(check.run(words).code == 2);
   }
@@ -281,12 +347,8 @@ TEST_CASE("gpu-check compares networks with the reference", "[gpu]") {
 
 TEST_CASE("scripts/gpu-check runs a stage and prints the report", "[gpu]") {
   const TempDir dir;
-  const auto script = [&](std::vector<std::string> words, const std::string& program) {
-    words.insert(words.begin(), std::string(DTRAIN_SOURCES) + "/scripts/gpu-check");
-    return test::run(words, {.deadline_s = 60,
-                             .directory = {},
-                             .environment = {"DTRAIN_GPU_CHECK" + (program.empty() ? "" : "=" + program),
-                                             "DTRAIN_GPU_RESULTS=" + dir.path(), "OUT"}});
+  const auto script = [&](const std::vector<std::string>& words, const std::string& program) {
+    return run_script(dir, words, {"DTRAIN_GPU_CHECK" + (program.empty() ? "" : "=" + program)});
   };
   SECTION("as far as the time goes") {
     const Ended end = script({"--seconds", "3", "ops"}, DTRAIN_GPU_CHECK);
@@ -297,8 +359,7 @@ TEST_CASE("scripts/gpu-check runs a stage and prints the report", "[gpu]") {
   SECTION("quick, with what is installed and PyTorch too") {
     // Only one of its parts, because the others take too long on the host.
     const std::string program = dir.path("program");
-    must(write_file_atomic(program, "#!/bin/sh\nexec " DTRAIN_GPU_CHECK " \"$@\" --only \"by the trainer\"\n"));
-    REQUIRE(::chmod(program.c_str(), 0755) == 0);
+    write_program(program, "#!/bin/sh\nexec " DTRAIN_GPU_CHECK " \"$@\" --only \"by the trainer\"\n");
     const Ended end = script({"quick"}, program);
     INFO(end.output);
     CHECK_THAT(end.output, Catch::Contains("== preflight") && Catch::Contains("passed  mlp by the trainer") &&
@@ -308,6 +369,15 @@ TEST_CASE("scripts/gpu-check runs a stage and prints the report", "[gpu]") {
     const Ended end = script({"plan"}, DTRAIN_GPU_CHECK);
     CHECK(end.code == 0);
     CHECK_THAT(end.output, Catch::Contains("expected") && Catch::Contains("compiled") && Catch::Contains("120 s"));
+    // What `all` takes on a new host fits into its calls, and measuring plans fits into the time of quick.
+    const std::string sums = end.output.substr(end.output.find("all: "));
+    int all = 0, calls = 0, call = 0, measuring = 0, quick = 0;
+    REQUIRE(std::sscanf(sums.c_str(), "all: %d s the first time, in %d calls of %d s; quick: %d s of its %d s", &all,
+                        &calls, &call, &measuring, &quick) == 5);
+    CHECK(all <= calls * call);
+    constexpr int kCallMax_s = 600, kQuickOtherParts_s = 20;
+    CHECK(call <= kCallMax_s);
+    CHECK(measuring + kQuickOtherParts_s <= quick);
   }
   SECTION("without a GPU it says what to do") {
     if (std::ifstream("/dev/nvidiactl")) {
@@ -321,4 +391,109 @@ TEST_CASE("scripts/gpu-check runs a stage and prints the report", "[gpu]") {
   SECTION("an unknown stage") {
     CHECK(script({"opps"}, DTRAIN_GPU_CHECK).code == 2);
   }
+}
+
+TEST_CASE("gpu-check trains with dtrain itself on several GPUs, in every store", "[gpu]") {
+  const TempDir dir;
+  const Ended jobs = run_several(dir, DTRAIN_EMULATED_PROGRAM, {"--gpus", "2", "--only", "float32 2 workers"});
+  INFO(jobs.output);
+  CHECK(jobs.code == 0);
+  const auto parts = parts_in(jobs.output);
+  CHECK(parts.size() == 4);
+  for (const auto& [name, part] : parts) CHECK(part["status"] == "passed");
+  const Ended killed = run_several(dir, DTRAIN_EMULATED_PROGRAM, {"--gpus", "2", "--only", "killed worker nccl_all"});
+  INFO(killed.output);
+  CHECK(parts_in(killed.output).at("2 GPUs float32 a killed worker nccl_allreduce")["status"] == "passed");
+}
+
+TEST_CASE("gpu-check finds what is wrong with a run on several GPUs, and leaves no process behind", "[gpu]") {
+  const TempDir dir;
+  write_program(dir.path("dtrain"), kFakeDtrain);
+  const Ended end = run_several(dir, dir.path("dtrain"), {"--gpus", "2", "--only", "float32", "--part-seconds", "2"});
+  INFO(end.output);
+  CHECK(end.code == 0);
+  const auto parts = parts_in(end.output);
+  const auto text_of = [&](const std::string& name) {
+    const json& part = parts.at("2 GPUs float32 " + name);
+    return part["status"].get<std::string>() + ": " + part["text"].get<std::string>();
+  };
+  CHECK(text_of("one process nccl") == "passed: 7 images/s");
+  CHECK(text_of("one process device") == "failed: code 8: error: no device");
+  CHECK(text_of("one process local") ==
+        "failed: other weights than those of '2 GPUs float32 one process nccl', whose sums are the same");
+  CHECK_THAT(text_of("2 workers nccl"), Catch::Contains("failed: did not end within 2 s"));
+  CHECK(text_of("2 workers allreduce") ==
+        "failed: the loss is 9.0000, but that of '2 GPUs float32 2 workers nccl_allreduce' is 1.5000");
+  CHECK(text_of("2 workers dist_sync") == "failed: 1 processes were left after the end");
+  CHECK(text_of("a killed worker nccl") == "passed: code 5, names worker 1");
+  CHECK(text_of("a killed worker allreduce") == "failed: the job ended with code 0, although a worker was killed");
+  CHECK(test::run({"sh", "-c", "grep -ls DTRAIN_SEVERAL_GPUS=" + dir.path() + " /proc/[0-9]*/environ"}).output.empty());
+}
+
+// With two GPUs every store is tried in every type; with more, also with all GPUs.
+TEST_CASE("gpu-check tries every store in every type, with two GPUs and with all", "[gpu]") {
+  const TempDir dir;
+  write_program(dir.path("dtrain"), "#!/bin/sh\n[ \"$1\" != data ] || exec mkdir data\necho 'error: none'\nexit 1\n");
+  for (const auto& [gpus, count] : {std::pair("2", 31U), std::pair("8", 62U)}) {
+    const TempDir place;
+    const Ended end = run_several(place, dir.path("dtrain"), {"--gpus", gpus});
+    INFO(end.output);
+    CHECK(parts_in(end.output).size() == count);
+  }
+}
+
+TEST_CASE("scripts/gpu-check several needs two GPUs, and continues", "[gpu]") {
+  const TempDir dir;
+  write_program(dir.path("dtrain"), kFakeDtrain);
+  const std::vector<std::string> environment = {"DTRAIN_GPU_CHECK=" DTRAIN_GPU_CHECK,
+                                                "DTRAIN_GPU_DTRAIN=" + dir.path("dtrain")};
+  const auto several = [&](int gpus, std::vector<std::string> words) {
+    std::vector<std::string> all = environment;
+    all.push_back(path_with_gpus(dir, gpus));
+    return run_script(dir, std::move(words), all);
+  };
+  const Ended one = several(1, {"several"});
+  INFO(one.output);
+  CHECK(one.code == 0);
+  CHECK_THAT(one.output, Catch::Contains("missing several GPUs") && Catch::Contains("skipped: one GPU"));
+  const Ended two = several(2, {"--seconds", "8", "several"});
+  INFO(two.output);
+  CHECK(two.code == 1);
+  CHECK_THAT(two.output, Catch::Contains("passed  2 GPUs float32 one process nccl") &&
+                             Catch::Contains("failed  2 GPUs float32 one process device") &&
+                             Catch::Contains("killed  2 GPUs float32 2 workers nccl "));
+}
+
+TEST_CASE("scripts/gpu-check keeps the plans that were measured, and takes those of earlier sessions", "[gpu]") {
+  const TempDir dir;
+  const auto file_of = [](const std::string& key, const json& ms) {
+    return json{{"format", "dtrain cuDNN plans 2"}, {"plans", {{key, {"sum", "plan", ms}}}}}.dump();
+  };
+  const auto keys_of = [&](const std::string& path) {
+    const std::string plain = dir.path("plain.json");
+    static_cast<void>(std::remove(plain.c_str()));
+    test::run({"python3", std::string(DTRAIN_SOURCES) + "/test/gpu/merge_plans.py", dir.path(path), plain});
+    std::string keys;
+    const json file = json::parse(must(read_file(plain)));
+    for (const auto& [key, plan] : file["plans"].items()) keys += key + " ";
+    return keys;
+  };
+  const auto script = [&](std::vector<std::string> words) {
+    return run_script(dir, std::move(words), {"DTRAIN_GPU_CHECK=" DTRAIN_GPU_CHECK});
+  };
+  for (const char* directory : {"other", "work", "results"}) must(make_directories(dir.path(directory)));
+  must(write_file_atomic(dir.path("measured.json"), file_of("measured", 0.25)));
+  must(write_file_atomic(dir.path("chosen.json"), file_of("chosen", nullptr)));
+  for (const char* from : {"measured.json", "chosen.json"}) {
+    test::run({"python3", std::string(DTRAIN_SOURCES) + "/test/gpu/merge_plans.py", dir.path(from),
+               dir.path("other/cudnn-plans.json.gz")});
+  }
+  const Ended merged = script({"merge", dir.path("other")});
+  INFO(merged.output);
+  CHECK(keys_of("results/cudnn-plans.json.gz") == "measured ");
+  must(write_file_atomic(dir.path("work/plans.json.measured"), file_of("new", 0.5)));
+  const Ended stage = script({"--seconds", "1", "ops"});
+  INFO(stage.output);
+  CHECK(keys_of("work/plans.json.measured") == "measured new ");
+  CHECK(keys_of("results/cudnn-plans.json.gz") == "measured new ");
 }

@@ -20,7 +20,7 @@ using dtrain::test::TempDir;
 namespace {
 
 std::unique_ptr<Machine> machine() {
-  return must(open_machine("", Log::silent()));
+  return must(open_machine({}, Log::silent()));
 }
 
 // A light row on a dark background; its height is the class.

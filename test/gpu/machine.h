@@ -57,7 +57,13 @@ class Machine {
   virtual std::string module_path() = 0;
 };
 
-// `plan_cache` is a file, or empty (cuda/executor/dnn_runner.h). Code::kDevice says what to do.
-Result<std::unique_ptr<Machine>> open_machine(const std::string& plan_cache, const Log& log);
+// Where cuDNN's plans are kept (exec::PlanSettings).
+struct PlanFile {
+  std::string path;                   // or empty: plans are not kept. Measured plans are in path + ".measured"
+  double measuring_seconds_max = 60;  // for each network
+};
+
+// Code::kDevice says what to do.
+Result<std::unique_ptr<Machine>> open_machine(const PlanFile& plans, const Log& log);
 
 }  // namespace dtrain::gpu

@@ -174,13 +174,14 @@ Result<std::unique_ptr<exec::Backend>> open_backend(const exec::PlanSettings& pl
 
 }  // namespace
 
-Result<std::unique_ptr<Machine>> open_machine(const std::string& plan_cache, const Log& log) {
+Result<std::unique_ptr<Machine>> open_machine(const PlanFile& plans, const Log& log) {
   try {
     DT_TRY(Facts facts, facts_of_device());
     // Each backend has a file of its own, because the one that saves last would replace the other's plans.
-    const std::string measured = plan_cache.empty() ? "" : plan_cache + ".measured";
-    DT_TRY(std::unique_ptr<exec::Backend> same_bits, open_backend({.deterministic = true, .cache = plan_cache}, log));
-    DT_TRY(std::unique_ptr<exec::Backend> fast, open_backend({.cache = measured}, log));
+    const exec::PlanSettings measured{.measuring_seconds_max = plans.measuring_seconds_max,
+                                      .cache = plans.path.empty() ? "" : plans.path + ".measured"};
+    DT_TRY(std::unique_ptr<exec::Backend> same_bits, open_backend({.deterministic = true, .cache = plans.path}, log));
+    DT_TRY(std::unique_ptr<exec::Backend> fast, open_backend(measured, log));
     return std::make_unique<CudaMachine>(std::move(facts), std::move(same_bits), std::move(fast));
   } catch (const cuda::DeviceError& error) {
     return fail(Code::kDevice, "{}", error.what());

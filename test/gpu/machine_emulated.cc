@@ -37,7 +37,7 @@ class EmulatedMachine final : public Machine {
 
 }  // namespace
 
-Result<std::unique_ptr<Machine>> open_machine(const std::string&, const Log&) {
+Result<std::unique_ptr<Machine>> open_machine(const PlanFile&, const Log&) {
   return std::make_unique<EmulatedMachine>();
 }
 

@@ -29,6 +29,7 @@ constexpr const char* kUsage = R"(usage: gpu_check COMMAND --results DIR [--resu
   --results DIR       where the report is: read from the first that has it, written to all
   --commit HASH       whose program this is; --driver VERSION the device's
   --data DIR          images for train;  --plans FILE   where cuDNN's plans are kept
+  --plan-seconds N    no plan of a network is measured later (60)
   --seconds N         no part of the stage begins later (360);  --part-seconds N   a longer one hangs (120)
   --threads N         for the reference, in nets (all cores)
   --only TEXT         parts with this in their names
@@ -40,7 +41,8 @@ constexpr int kUsageCode = 2, kFilesCode = 7, kNoDeviceCode = 8, kLostCode = 9;
 struct Arguments {
   std::string command, stage;
   std::vector<std::string> results;
-  std::string commit = "unknown", driver = "unknown", plans;
+  std::string commit = "unknown", driver = "unknown";
+  PlanFile plans;
   Settings settings;
   bool again = false;
 };
@@ -54,7 +56,9 @@ bool read_flag(Arguments& a, const std::string& flag, const std::string& value) 
   else if (flag == "--driver")
     a.driver = value;
   else if (flag == "--plans")
-    a.plans = value;
+    a.plans.path = value;
+  else if (flag == "--plan-seconds")
+    a.plans.measuring_seconds_max = std::atof(value.c_str());
   else if (flag == "--data")
     a.settings.data = value;
   else if (flag == "--only")
@@ -88,8 +92,9 @@ Result<Arguments> parse(std::vector<std::string> words) {
   if (a.command.empty() || (a.results.empty() && a.command != "small" && a.command != "plan")) {
     return fail(Code::kUsage, "what, and where?");
   }
-  if (a.settings.threads < 1 || a.settings.seconds <= 0 || a.settings.part_seconds <= 0) {
-    return fail(Code::kUsage, "--threads, --seconds and --part-seconds are above 0");
+  if (a.settings.threads < 1 || a.settings.seconds <= 0 || a.settings.part_seconds <= 0 ||
+      a.plans.measuring_seconds_max <= 0) {
+    return fail(Code::kUsage, "--threads, --seconds, --part-seconds and --plan-seconds are above 0");
   }
   return a;
 }

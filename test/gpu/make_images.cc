@@ -1,6 +1,6 @@
-// make_images DATA OUT: makes the images that the stage train learns, for machines without a JPEG decoder. DATA is
-// the directory with the real data (DTRAIN_TEST_DATA). Takes the first 12,000 images of MNIST's training set and 500 of
-// each class of CIFAR-10, decoded from JPEG into planes with red first.
+// make_images mnist|cifar10 FROM OUT: makes the images that the stage train learns. Takes the first 12,000 images of
+// MNIST's training set in FROM, or the first 500 of each class of CIFAR-10 in FROM/train/CLASS, decoded from JPEG into
+// planes with red first.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -62,21 +62,20 @@ Result<gpu::LabeledImages> cifar(const std::string& directory) {
   return images;
 }
 
-Result<> make(const std::string& from, const std::string& to) {
-  DT_TRY(const gpu::LabeledImages digits, mnist(from + "/mnist"));
-  DT_TRY_VOID(gpu::write_images(to, "mnist", digits));
-  DT_TRY(const gpu::LabeledImages photographs, cifar(from));
-  return gpu::write_images(to, "cifar10", photographs);
+Result<> make(const std::string& set, const std::string& from, const std::string& to) {
+  DT_TRY(const gpu::LabeledImages images, set == "mnist" ? mnist(from) : cifar(from));
+  return gpu::write_images(to, set, images);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    fmt::print(stderr, "usage: make_images DATA OUT\n");
+  const std::string set = argc == 4 ? argv[1] : "";
+  if (set != "mnist" && set != "cifar10") {
+    fmt::print(stderr, "usage: make_images mnist|cifar10 FROM OUT\n");
     return 2;
   }
-  const Result<> made = catching([&] { return make(argv[1], argv[2]); });
+  const Result<> made = catching([&] { return make(set, argv[2], argv[3]); });
   if (!made) fmt::print(stderr, "{}\n", made.error().text());
   return made ? 0 : 7;
 }

@@ -44,6 +44,7 @@ class PlanStore {
  public:
   PlanStore(const exec::PlanSettings& settings, const Log& log)
       : deterministic(settings.deterministic),
+        measuring_seconds_max(settings.measuring_seconds_max),
         cache_(settings.cache.empty() ? PlanCache() : PlanCache::open(settings.cache, log)),
         run_(settings.run.empty() ? PlanCache() : PlanCache::open_of_run(settings.run, settings.resumed, log)) {}
 
@@ -72,6 +73,7 @@ class PlanStore {
   [[nodiscard]] PlanFiles files() { return {&cache_, &run_, is_resumed_}; }
 
   const bool deterministic;
+  const double measuring_seconds_max;
 
  private:
   Mutex mutex_;
@@ -104,7 +106,8 @@ class DnnRunner final : public ConvolutionRunner {
     if (!planner) {
       const PlanOptions options{.tf32 = tf32, .deterministic = plans_->deterministic};
       const PlanTiming timing{
-          .prepare = [handle = handle_.get()](const ConvolutionPass& pass) { return measure_on_device(handle, pass); }};
+          .prepare = [handle = handle_.get()](const ConvolutionPass& pass) { return measure_on_device(handle, pass); },
+          .seconds_max = plans_->measuring_seconds_max};
       planner.emplace(device_, options, plans_->files(), timing, log_);
     }
     return *planner;

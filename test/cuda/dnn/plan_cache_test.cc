@@ -7,6 +7,7 @@
 #include "cuda/dnn/networks.h"
 #include "cuda/dnn/planner.h"
 #include "support/catch.h"
+#include "support/process.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::cuda {
@@ -159,6 +160,34 @@ TEST_CASE("a full cache drops entries that this run did not use", "[cuda]") {
   CHECK(read.size() == 2);
   CHECK(read.find("old 7") != nullptr);
   CHECK(read.find("new") != nullptr);
+}
+
+// gpu-check carries plans between hosts in a compressed file, which a script of its own writes.
+TEST_CASE("a measured plan that gpu-check has carried is used, and others are not carried", "[cuda]") {
+  const test::TempDir dir;
+  const Log log = Log::silent();
+  PlanCache cache = PlanCache::open(dir.path("here.json"), log);
+  cache.put("measured", {"a plan", 0.1234567890123});
+  cache.put("long", {"a slow plan", 1e-7});
+  cache.put("chosen", {"a plan"});
+  test::must(cache.save());
+  const auto merge = [&](const std::string& from, const std::string& into) {
+    const test::Ended ended =
+        test::run({"python3", DTRAIN_CUDA_DNN_TEST_DIR "/../../gpu/merge_plans.py", dir.path(from), dir.path(into)});
+    INFO(ended.output);
+    CHECK(ended.code == 0);
+  };
+  PlanCache there = PlanCache::open(dir.path("there.json"), log);
+  there.put("long", {"another plan", 2});
+  test::must(there.save());
+  merge("here.json", "carried.json.gz");
+  merge("carried.json.gz", "there.json");
+  merge("missing.json.gz", "there.json");
+  const PlanCache carried = PlanCache::open(dir.path("there.json"), log);
+  CHECK(carried.size() == 2);
+  REQUIRE(carried.find("measured") != nullptr);
+  CHECK(carried.find("measured")->milliseconds == 0.1234567890123);
+  CHECK(carried.find("long")->text == "another plan");
 }
 
 }  // namespace dtrain::cuda
