@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <fcntl.h>
+#include <spdlog/async.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/dist_sink.h>
@@ -124,9 +125,10 @@ struct Log::Sinks {
       std::make_shared<spdlog::sinks::dist_sink_mt>(std::vector<spdlog::sink_ptr>{files});
   std::shared_ptr<spdlog::logger> logger = std::make_shared<spdlog::logger>("dtrain", all);
   std::shared_ptr<spdlog::logger> file_logger = std::make_shared<spdlog::logger>("files", files);
-  std::atomic<int> errors = 0;
+  std::shared_ptr<std::atomic<int>> errors = std::make_shared<std::atomic<int>>(0);
   std::shared_ptr<ConsoleSink> console;  // the sink for stderr; nullptr if the Log is silent
   int verbosity = 0;
+  std::shared_ptr<spdlog::details::thread_pool> writer;  // of queued(): writes the lines of `logger`
 };
 
 Log Log::to_stderr(std::string node, int verbosity, std::string_view terminal) {
@@ -164,6 +166,14 @@ Log Log::named(std::string node) const {
   return {sinks_, std::move(node)};
 }
 
+Log Log::queued() const {
+  auto sinks = std::make_shared<Sinks>(*sinks_);
+  sinks->writer = std::make_shared<spdlog::details::thread_pool>(kQueuedLinesMax, 1);
+  sinks->logger = std::make_shared<spdlog::async_logger>("dtrain", sinks->all, sinks->writer);
+  sinks->logger->set_level(spdlog::level::debug);
+  return {std::move(sinks), node_};
+}
+
 void Log::show_people(std::optional<Fit> (*shown)(std::string_view text)) const {
   if (sinks_->console != nullptr) sinks_->console->show_people(shown);
 }
@@ -177,13 +187,13 @@ int Log::verbosity() const {
 }
 
 int Log::error_count() const {
-  return sinks_->errors.load();
+  return sinks_->errors->load();
 }
 
 void Log::write(Level level, std::string_view line) const {
   static constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                           spdlog::level::warn, spdlog::level::err};
-  if (level == Level::kError) sinks_->errors++;
+  if (level == Level::kError) ++*sinks_->errors;
   sinks_->logger->log(kLevels[static_cast<int>(level)], "Node[{}{}{}{}", node_, kAfterNode, word_before(level, line),
                       printable(line, kRecordBytesMax, "\t"));
 }

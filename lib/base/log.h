@@ -38,6 +38,12 @@ class Log {
   // A Log with the same sinks and another node name. It is needed because a process learns its rank only when it joins.
   [[nodiscard]] Log named(std::string node) const;
 
+  // A Log with the same sinks and node whose lines a thread of its own writes, in their order, so that a terminal or a
+  // file that blocks does not block the caller. Only kQueuedLinesMax lines that are not written yet make it wait. The
+  // last copy waits in its destructor until all lines are written.
+  [[nodiscard]] Log queued() const;
+  static constexpr size_t kQueuedLinesMax = 8192;
+
   template <class... Args>
   void info(fmt::format_string<Args...> format, Args&&... args) const {
     write(Level::kInfo, format, fmt::make_format_args(args...));

@@ -27,7 +27,9 @@ constexpr milliseconds kStartSlack{10'000};
 constexpr milliseconds kGoodbye{2'000};  // limit on repeating the goodbye once the job is over
 constexpr milliseconds kGoodbyeCall{1'000};
 constexpr auto kNever = Clock::time_point::max();
-constexpr milliseconds kPrepareMax = std::chrono::hours(24 * 30);
+// The limit of calls that wait for other processes: none. Heartbeats notice if one of these or the scheduler is lost,
+// and end the call.
+constexpr std::optional<milliseconds> kUnlimited;
 
 proto::JoinRequest to_proto(const JoinRequest& request, Incarnation incarnation) {
   proto::JoinRequest message;
@@ -202,7 +204,7 @@ class GrpcControlClient final : public ControlClient {
 
   // Repeats a call, each time with the deadline `limit`, until there is a reply or a final error (may_call_again).
   template <class Reply, class Call>
-  Result<Reply> repeat(milliseconds limit, Clock::time_point give_up, const Call& call) {
+  Result<Reply> repeat(std::optional<milliseconds> limit, Clock::time_point give_up, const Call& call) {
     milliseconds pause = kRetryFirst;
     Clock::time_point failing_since = kNever;
     while (true) {
@@ -211,7 +213,7 @@ class GrpcControlClient final : public ControlClient {
       grpc::Status status;
       {
         OpenCall open(*this);
-        open.context().set_deadline(std::chrono::system_clock::now() + limit);
+        if (limit) open.context().set_deadline(std::chrono::system_clock::now() + *limit);
         status = call(open.context(), reply);
       }
       if (status.ok()) return reply;
@@ -232,13 +234,7 @@ class GrpcControlClient final : public ControlClient {
     const auto call = [&](grpc::ClientContext& context, proto::BarrierReply& reply) {
       return stub_->Barrier(&context, request, &reply);
     };
-    auto reply = repeat<proto::BarrierReply>(options_.barrier_timeout, Clock::now() + options_.barrier_timeout, call);
-    if (!reply && reply.error().code == Code::kUnavailable) {
-      return fail(
-          Code::kPeerLost,
-          "barrier '{}': not all workers arrived within {:.1f} s; the scheduler's log names the missing workers", name,
-          std::chrono::duration<double>(options_.barrier_timeout).count());
-    }
+    auto reply = repeat<proto::BarrierReply>(kUnlimited, kNever, call);
     if (!reply) return tl::unexpected(std::move(reply).error().with(fmt::format("in barrier '{}'", name)));
     barriers_++;
     return std::move(*reply);
@@ -259,14 +255,13 @@ class GrpcControlClient final : public ControlClient {
     return reply;
   }
 
-  // Sends the second join. It has practically no time limit, because indexing may take any time and heartbeats detect
-  // lost processes.
+  // Sends the second join. It has no time limit, because indexing may take any time.
   Result<proto::JoinReply> second_join(const proto::JoinRequest& request) {
     const Waits::Wait wait(waits_, [] { return std::string("all workers to open their data"); });
     const auto call = [&](grpc::ClientContext& context, proto::JoinReply& reply) {
       return stub_->Join(&context, request, &reply);
     };
-    return repeat<proto::JoinReply>(kPrepareMax, Clock::now() + kPrepareMax, call);
+    return repeat<proto::JoinReply>(kUnlimited, kNever, call);
   }
 
   Result<proto::JoinReply> call_join(const proto::JoinRequest& request) {
@@ -308,7 +303,7 @@ class GrpcControlClient final : public ControlClient {
     request.set_incarnation(options_.incarnation);
     request.set_steps_begun(gate_.steps_begun());
     if (!outcome) *request.mutable_failure() = to_failure(outcome.error());
-    *request.mutable_last() = line_.heartbeat();
+    *request.mutable_last() = line_.last_heartbeat();
     const Waits::Wait wait(waits_, [] { return std::string("the scheduler to acknowledge that this process ends"); });
     const auto began = Clock::now();
     while (true) {

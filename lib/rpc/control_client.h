@@ -28,8 +28,6 @@ struct ControlOptions {
   std::chrono::milliseconds heartbeat_timeout{10'000};
   std::chrono::milliseconds scheduler_grace{30'000};
   telemetry::Tracer* tracer = nullptr;  // receives trace requests and the scheduler's clock; may be null
-  // The limit of one barrier, which no barrier reaches: a lost process ends the barrier earlier.
-  std::chrono::milliseconds barrier_timeout{3'600'000};
   // Heartbeats carry the metrics of this registry, which must outlive the client. Null: they carry none.
   telemetry::Registry* registry = nullptr;
 };

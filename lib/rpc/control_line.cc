@@ -13,7 +13,8 @@ namespace dtrain::rpc {
 namespace {
 
 constexpr std::chrono::milliseconds kRetry{100};
-constexpr size_t kWaitNameMax = 200;
+// A heartbeat waits no longer than this for the report that it is to carry.
+constexpr std::chrono::milliseconds kReportMax{100};
 // The heartbeat interval during a trace: each round trip may improve the estimate of the scheduler's clock.
 constexpr std::chrono::milliseconds kTraceInterval{100};
 
@@ -29,13 +30,11 @@ void set_quality(const job::Quality& quality, proto::Quality& to) {
 
 }  // namespace
 
-// gRPC may end a stream after it has been replaced, so each stream has a number.
-class ControlLine::Events final : public Stream::Events {
+// A stream may end after it has been replaced, so each stream has a number.
+class ControlLine::Events final : public ControlStream::Events {
  public:
   Events(ControlLine& line, uint64_t id) : line_(line), id_(id) {}
-  void on_open(const Stream::Metadata&) override {
-  }  // an open stream does not prove that the scheduler knows this process; its first message does
-  void on_message(proto::Down& down) override { line_.on_down(id_, down); }
+  void on_message(const proto::Down& down) override { line_.on_down(id_, down); }
   void on_end(const grpc::Status& status) override { line_.on_end(id_, status); }
 
  private:
@@ -45,7 +44,12 @@ class ControlLine::Events final : public Stream::Events {
 
 ControlLine::ControlLine(const ControlOptions& options, proto::Scheduler::Stub& stub, StepGate& gate, Waits& waits,
                          std::function<void(const Error&)> on_failure)
-    : options_(options), stub_(stub), gate_(gate), waits_(waits), on_failure_(std::move(on_failure)) {}
+    : options_(options),
+      stub_(stub),
+      gate_(gate),
+      waits_(waits),
+      own_report_(options.registry, options.tracer, waits),
+      on_failure_(std::move(on_failure)) {}
 
 ControlLine::~ControlLine() {
   end();
@@ -57,11 +61,12 @@ void ControlLine::start(Incarnation scheduler) {
     const MutexLock lock(mutex_);
     heard_ = Clock::now();
   }
+  own_report_.start([this](Error error) { fail(std::move(error)); });
   thread_ = std::thread([this] { run(); });
 }
 
 void ControlLine::end() {
-  std::shared_ptr<Stream> last;
+  std::shared_ptr<ControlStream> last;
   {
     const MutexLock lock(mutex_);
     ending_ = true;
@@ -71,7 +76,8 @@ void ControlLine::end() {
   if (last) last->cancel();
   last.reset();
   if (thread_.joinable()) thread_.join();
-  // Waits for gRPC to end the streams. A stream that has not ended within the limit no longer uses this object.
+  own_report_.end();
+  // A stream that has not ended within the limit no longer uses this object.
   const Waits::Wait wait(waits_, [] { return std::string("the control streams to end"); });
   (void)tracker_.wait_idle();
 }
@@ -132,7 +138,6 @@ Result<> ControlLine::beat_until_end() {
       last_beat = Clock::now();
     }
     send_stop();
-    close_trace();
     look_for_silence();
     report_failure();
     const MutexLock lock(mutex_);
@@ -156,7 +161,7 @@ void ControlLine::nudge() {
   changed_.notify_all();
 }
 
-std::shared_ptr<ControlLine::Stream> ControlLine::stream() const {
+std::shared_ptr<ControlStream> ControlLine::stream() const {
   const MutexLock lock(mutex_);
   return stream_;
 }
@@ -168,51 +173,46 @@ void ControlLine::open_stream() {
   proto::Up hello;
   hello.mutable_hello()->set_incarnation(options_.incarnation);
   hello.mutable_hello()->set_scheduler(scheduler_);
-  std::shared_ptr<Stream> opened;
+  std::shared_ptr<ControlStream> opened;
   {
     const MutexLock lock(mutex_);
     if (stream_ || ending_ || error_ || Clock::now() < last_try_ + kRetry) return;
     last_try_ = Clock::now();
     answered_ = false;
     stop_sent_ = false;
-    opened = Stream::make(tracker_, std::move(context), std::make_unique<Events>(*this, ++stream_id_),
-                          [this](grpc::ClientContext* c, auto* reactor) { stub_.async()->Control(c, reactor); });
+    opened = ControlStream::make(tracker_, stub_, std::move(context), std::make_unique<Events>(*this, ++stream_id_));
     stream_ = opened;
   }
   opened->start();
   opened->send(std::move(hello));
 }
 
-proto::Heartbeat ControlLine::heartbeat() const {
-  const std::vector<OpenWait> open = waits_.open();
-  proto::Heartbeat beat;
-  if (!open.empty()) {
-    beat.set_wait(open.front().name.substr(0, kWaitNameMax));
-    beat.set_wait_s(open.front().seconds);
-  }
-  if (options_.registry != nullptr) {
-    options_.registry->set(telemetry::Metric::kOpenWaitSeconds, beat.wait_s());
-    add_metrics(options_.registry->snapshot(), beat);
-  }
-  if (options_.tracer != nullptr) beat.set_traced(options_.tracer->written());
-  const MutexLock lock(mutex_);
-  beat.set_step(progress_.step);
-  beat.set_samples_per_s(progress_.samples_per_s);
-  beat.set_wait_data_share(progress_.wait_data_share);
-  beat.set_wait_network_share(progress_.wait_network_share);
-  beat.set_checkpoint_s(progress_.checkpoint_s);
-  beat.set_data_stage(static_cast<uint32_t>(progress_.data_stage));
-  if (progress_.validated) beat.set_validated(*progress_.validated);
-  if (progress_.training) set_quality(*progress_.training, *beat.mutable_training());
-  if (progress_.validation) set_quality(*progress_.validation, *beat.mutable_validation());
-  beat.set_sent_us(now_us());  // the clock is read under the lock, so that a report with a later time is always newer
+proto::Heartbeat ControlLine::last_heartbeat() const {
+  proto::Heartbeat beat = own_report_.prepare();
+  add_progress(beat);
   return beat;
 }
 
+void ControlLine::add_progress(proto::Heartbeat& to) const {
+  const MutexLock lock(mutex_);
+  to.set_step(progress_.step);
+  to.set_samples_per_s(progress_.samples_per_s);
+  to.set_wait_data_share(progress_.wait_data_share);
+  to.set_wait_network_share(progress_.wait_network_share);
+  to.set_checkpoint_s(progress_.checkpoint_s);
+  to.set_data_stage(static_cast<uint32_t>(progress_.data_stage));
+  if (progress_.validated) to.set_validated(*progress_.validated);
+  if (progress_.training) set_quality(*progress_.training, *to.mutable_training());
+  if (progress_.validation) set_quality(*progress_.validation, *to.mutable_validation());
+  to.set_sent_us(now_us());  // the clock is read under the lock, so that a report with a later time is always newer
+}
+
+// A beat without a new report is still a beat.
 void ControlLine::beat() {
   proto::Up up;
-  *up.mutable_heartbeat() = heartbeat();
-  if (const std::shared_ptr<Stream> out = stream()) out->send(std::move(up));
+  *up.mutable_heartbeat() = own_report_.renew(std::min(kReportMax, beat_interval() / 4));
+  add_progress(*up.mutable_heartbeat());
+  if (const std::shared_ptr<ControlStream> out = stream()) out->send(std::move(up));
 }
 
 std::chrono::milliseconds ControlLine::beat_interval() const {
@@ -220,20 +220,9 @@ std::chrono::milliseconds ControlLine::beat_interval() const {
   return traces ? std::min(options_.heartbeat_interval, kTraceInterval) : options_.heartbeat_interval;
 }
 
-// Writes the timeline of a trace that is over. Runs on the heartbeat thread, because writing the file takes too long
-// for a reaction.
-void ControlLine::close_trace() {
-  uint64_t number = 0;
-  {
-    const MutexLock lock(mutex_);
-    number = traced_;
-  }
-  if (options_.tracer != nullptr && number > 0) options_.tracer->close(number);
-}
-
 // Sends the stop request once on each stream; the scheduler recognizes repetitions.
 void ControlLine::send_stop() {
-  std::shared_ptr<Stream> out;
+  std::shared_ptr<ControlStream> out;
   {
     const MutexLock lock(mutex_);
     if (!stop_requested_ || stop_sent_ || !stream_) return;
@@ -246,7 +235,7 @@ void ControlLine::send_stop() {
 }
 
 void ControlLine::look_for_silence() {
-  std::shared_ptr<Stream> silent;
+  std::shared_ptr<ControlStream> silent;
   {
     const MutexLock lock(mutex_);
     if (error_ || ending_) return;
@@ -279,7 +268,7 @@ void ControlLine::report_failure() {
   on_failure_(*error);
 }
 
-// ---- The functions that gRPC's threads call.
+// ---- The functions that the threads of the streams call.
 
 void ControlLine::on_down(uint64_t id, const proto::Down& down) {
   {
@@ -312,11 +301,11 @@ void ControlLine::on_alive(const proto::Alive& alive) {
                     .first_steps = {trace.first_steps().begin(), trace.first_steps().end()},
                     .steps = trace.steps()});
   }
+  own_report_.close_trace(alive.traced());
   const MutexLock lock(mutex_);
-  const bool is_news = alive.traced() > traced_ || alive.trace().number() > trace_;
-  traced_ = std::max(traced_, alive.traced());
-  trace_ = std::max(trace_, alive.trace().number());
-  if (is_news) nudge();
+  if (alive.trace().number() <= trace_) return;
+  trace_ = alive.trace().number();
+  nudge();  // because heartbeats are more frequent during a trace
 }
 
 void ControlLine::on_end(uint64_t id, const grpc::Status& status) {
@@ -330,7 +319,7 @@ void ControlLine::on_end(uint64_t id, const grpc::Status& status) {
   }
 }
 
-// Answers a Hold at once on gRPC's thread, because the training thread may be in a step that waits for other workers.
+// Answers a Hold at once, because the training thread may be in a step that waits for other workers.
 void ControlLine::answer_hold() {
   proto::Up up;
   up.mutable_held()->set_begun(gate_.hold());

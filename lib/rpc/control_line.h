@@ -11,8 +11,9 @@
 #include "base/error.h"
 #include "base/mutex.h"
 #include "base/waits.h"
-#include "rpc/client_stream.h"
 #include "rpc/control_client.h"
+#include "rpc/control_stream.h"
+#include "rpc/own_report.h"
 #include "rpc/step_gate.h"
 #include "scheduler.grpc.pb.h"
 
@@ -35,8 +36,8 @@ class ControlLine {
   // Sets what the next heartbeats report.
   void report(const job::WorkerProgress& progress);
   Result<> wait_finish();
-  // Returns a heartbeat with the current state of the process.
-  [[nodiscard]] proto::Heartbeat heartbeat() const DT_EXCLUDES(mutex_);
+  // Returns a heartbeat with the current state of the process, for its goodbye.
+  [[nodiscard]] proto::Heartbeat last_heartbeat() const DT_EXCLUDES(mutex_);
   void fail(Error error) DT_EXCLUDES(mutex_);
   // Whether the scheduler has announced that the job has failed or is done, and will soon end.
   [[nodiscard]] bool is_job_over() const DT_EXCLUDES(mutex_);
@@ -44,23 +45,22 @@ class ControlLine {
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Stream = ClientStream<proto::Up, proto::Down>;
   class Events;
 
   void run();
   Result<> beat_until_end();
   void open_stream() DT_EXCLUDES(mutex_);
   void beat() DT_EXCLUDES(mutex_);
+  void add_progress(proto::Heartbeat& to) const DT_EXCLUDES(mutex_);
   void send_stop() DT_EXCLUDES(mutex_);
-  void close_trace() DT_EXCLUDES(mutex_);
   [[nodiscard]] std::chrono::milliseconds beat_interval() const;
   void look_for_silence() DT_EXCLUDES(mutex_);
   void report_failure() DT_EXCLUDES(mutex_);
   [[nodiscard]] Clock::time_point wake_time(Clock::time_point next_beat) const DT_REQUIRES(mutex_);
-  [[nodiscard]] std::shared_ptr<Stream> stream() const DT_EXCLUDES(mutex_);
+  [[nodiscard]] std::shared_ptr<ControlStream> stream() const DT_EXCLUDES(mutex_);
   void nudge() DT_REQUIRES(mutex_);
 
-  // Called by gRPC's threads about the stream with this number.
+  // Called by the reading thread of the stream with this number.
   void on_down(uint64_t id, const proto::Down& down);
   void on_alive(const proto::Alive& alive) DT_EXCLUDES(mutex_);
   void on_end(uint64_t id, const grpc::Status& status);
@@ -71,17 +71,19 @@ class ControlLine {
   proto::Scheduler::Stub& stub_;
   StepGate& gate_;
   Waits& waits_;
+  OwnReport own_report_;
   std::function<void(const Error&)> on_failure_;
   Incarnation scheduler_ = 0;  // incarnation of the scheduler; set by start()
   std::thread thread_;
-  Tracker tracker_;  // counts the streams that gRPC has not finished
+  Tracker tracker_;  // counts the streams that have not ended
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  bool nudged_ DT_GUARDED_BY(mutex_) = false;             // whether the heartbeat thread has something to do
-  std::shared_ptr<Stream> stream_ DT_GUARDED_BY(mutex_);  // the open stream to the scheduler; null if there is none
-  uint64_t stream_id_ DT_GUARDED_BY(mutex_) = 0;          // number of the newest stream
-  bool answered_ DT_GUARDED_BY(mutex_) = false;  // whether the scheduler has sent a message on the newest stream
+  bool nudged_ DT_GUARDED_BY(mutex_) = false;  // whether the heartbeat thread has something to do
+  std::shared_ptr<ControlStream> stream_
+      DT_GUARDED_BY(mutex_);                      // the open stream to the scheduler; null if there is none
+  uint64_t stream_id_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest stream
+  bool answered_ DT_GUARDED_BY(mutex_) = false;   // whether the scheduler has sent a message on the newest stream
   Clock::time_point last_try_ DT_GUARDED_BY(mutex_);
   Clock::time_point heard_ DT_GUARDED_BY(mutex_);
   std::optional<Clock::time_point> lost_since_ DT_GUARDED_BY(mutex_);
@@ -89,8 +91,7 @@ class ControlLine {
   bool stop_requested_ DT_GUARDED_BY(mutex_) = false;
   bool stop_sent_ DT_GUARDED_BY(mutex_) = false;
   bool finished_ DT_GUARDED_BY(mutex_) = false;
-  uint64_t trace_ DT_GUARDED_BY(mutex_) = 0;   // number of the newest trace
-  uint64_t traced_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest trace that is over
+  uint64_t trace_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest trace
   bool preempted_ DT_GUARDED_BY(mutex_) = false;
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
   bool is_job_over_ DT_GUARDED_BY(mutex_) = false;

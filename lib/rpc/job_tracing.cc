@@ -51,9 +51,7 @@ void JobTracing::hear(const Member& worker, uint64_t step, uint64_t traced, Cloc
 
 // Ends a trace: from now on, the servers and this process write their timelines of it.
 void JobTracing::end_trace(uint64_t number) {
-  if (number <= traced_) return;
-  traced_ = number;
-  if (tracer_ != nullptr) tracer_->close(number);
+  traced_ = std::max(traced_, number);
 }
 
 Result<telemetry::TraceRequest> JobTracing::request(uint64_t steps, Clock::time_point now) {

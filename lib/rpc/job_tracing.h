@@ -48,7 +48,7 @@ class JobTracing {
   // The newest trace; null if there was none.
   [[nodiscard]] const telemetry::TraceRequest* trace() const { return trace_.steps > 0 ? &trace_ : nullptr; }
   // The number of the last trace that is over: each worker has written it or was given up. All earlier traces are over
-  // too.
+  // too. The caller closes the tracer's trace with this number.
   [[nodiscard]] uint64_t traced() const { return traced_; }
   // Whether a trace has ended since the last call. All processes must then be told, so that they write their timelines.
   [[nodiscard]] bool take_news() { return std::exchange(told_traced_, traced_) != traced_; }

@@ -59,9 +59,12 @@ struct JoinReply {
 // The content of a heartbeat.
 struct Pulse {
   job::WorkerProgress progress;
-  std::string wait = {};  // name of the oldest open wait; empty if none
+  // The oldest open wait for another process; if there is none, the oldest own work that may take long; else empty.
+  std::string wait = {};
   double wait_s = 0;
+  bool is_own_work = false;          // whether `wait` is own work
   telemetry::Snapshot metrics = {};  // metrics of the process
+  double report_age_s = 0;           // age of `wait` and `metrics`
 };
 
 }  // namespace dtrain::rpc

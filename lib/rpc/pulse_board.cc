@@ -9,6 +9,7 @@ bool PulseBoard::hear(Incarnation incarnation, int64_t sent_us, MemberPulse hear
   Entry& entry = entries_[heard.member];
   if (entry.incarnation == incarnation && sent_us < entry.sent_us) return false;
   heard.is_lost = entry.incarnation == incarnation && entry.pulse.is_lost;
+  heard.has_ended = entry.incarnation == incarnation && entry.pulse.has_ended;
   entry = {incarnation, sent_us, std::move(heard)};
   return true;
 }
@@ -17,6 +18,12 @@ void PulseBoard::mark_lost(const Member& member) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find(member);
   if (found != entries_.end()) found->second.pulse.is_lost = true;
+}
+
+void PulseBoard::mark_ended(const Member& member) {
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(member);
+  if (found != entries_.end()) found->second.pulse.has_ended = true;
 }
 
 std::vector<MemberPulse> PulseBoard::all() const {

@@ -19,6 +19,8 @@ class PulseBoard {
   bool hear(Incarnation incarnation, int64_t sent_us, MemberPulse heard) DT_EXCLUDES(mutex_);
   // Records that the process is lost and that no further heartbeat of it is expected.
   void mark_lost(const Member& member) DT_EXCLUDES(mutex_);
+  // Records that the process has said goodbye.
+  void mark_ended(const Member& member) DT_EXCLUDES(mutex_);
   // The pulses of all processes that have reported, in the order of Member.
   [[nodiscard]] std::vector<MemberPulse> all() const DT_EXCLUDES(mutex_);
 

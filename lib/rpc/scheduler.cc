@@ -1,5 +1,6 @@
 #include "rpc/scheduler.h"
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <thread>
@@ -27,17 +28,17 @@ constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::milliseconds kSchedulerShutdown{500};
 constexpr size_t kMemoryBase = 256 << 20;
 constexpr size_t kMemoryOfMember = 1 << 20;
-// If the scheduler's own tick is late by more than this share (one quarter) of the heartbeat timeout, the scheduler was
-// not running.
+// If the scheduler's own tick is late by more than this share (one quarter) of a time limit, the scheduler was not
+// running.
 constexpr int kLateShare = 4;
 
 // Everything but the outcome and the pulses is used only by the scheduler's own thread. Calls are posted to it, so the
 // state machine sees one event after the other, and no lock is held while gRPC is called.
 class Driver final : public Scheduler, private SchedulerCalls {
  public:
-  Driver(SchedulerOptions options, Log log)
+  Driver(SchedulerOptions options, const Log& log)
       : options_(std::move(options)),
-        log_(std::move(log)),
+        log_(log.queued()),
         machine_(options_.membership),
         incarnation_(make_incarnation()),
         barrier_(options_.membership.workers),
@@ -69,6 +70,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
   uint16_t port() const override { return listener_.port; }
 
   std::optional<Result<>> wait(std::chrono::milliseconds limit) override {
+    // Here and not on the scheduler's thread, because writing the trace's file may block for any time.
+    if (options_.tracer != nullptr) options_.tracer->close(traced_);
     const MutexLock lock(mutex_);
     outcome_changed_.wait_for(mutex_, limit, [this]() DT_REQUIRES(mutex_) { return outcome_.has_value(); });
     return outcome_;
@@ -76,6 +79,10 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   void request_stop() override {
     post([this] { on(membership::StopRequested{"the scheduler"}); });
+  }
+
+  void give_up(const Member& member, const std::string& why) override {
+    post([this, member, why] { on(membership::GiveUp{member, why}); });
   }
 
   void request_trace(uint64_t steps, TraceAnswer answer) override {
@@ -136,13 +143,17 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const auto now = Clock::now();
     const auto late = std::chrono::duration_cast<std::chrono::milliseconds>(now - ticked_ - kTick);
     ticked_ = now;
-    if (late > std::chrono::milliseconds(options_.membership.heartbeat_timeout_ms) / kLateShare) {
-      log_.warn("the scheduler was not running for {}, so the heartbeat timeouts of all processes start again",
-                duration_text(late));
+    const membership::Settings& limits = options_.membership;
+    if (late.count() > static_cast<int64_t>(std::min(limits.heartbeat_timeout_ms, limits.reconnect_ms)) / kLateShare) {
+      if (late.count() > static_cast<int64_t>(limits.heartbeat_timeout_ms) / kLateShare) {
+        log_.warn("the scheduler was not running for {}, which does not count as silence of the other processes",
+                  duration_text(late));
+      }
       on(membership::Slept{static_cast<membership::Millis>(late.count())}, now);
     }
     on(membership::Tick{}, now);
     tracing_.give_up_idle(now);
+    traced_ = tracing_.traced();
     if (tracing_.take_news()) send_all_alive();
   }
 
@@ -178,6 +189,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   void on_done(DoneCall* call, const proto::DoneRequest& request) override {
     post([this, call, request] {
       if (request.has_last()) note(request.incarnation(), request.last());
+      if (const auto member = machine_.member(request.incarnation())) pulses_.mark_ended(*member);
       on(to_event(request));
       call->answer({});
     });
@@ -410,6 +422,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   std::map<Incarnation, std::shared_ptr<ControlCall>> streams_;
   OpenBarrier barrier_;
   JobTracing tracing_;
+  std::atomic<uint64_t> traced_ = 0;  // tracing_.traced(), for the thread that calls wait()
   PulseBoard pulses_;
   Joined joined_;
   std::string job_text_;

@@ -48,7 +48,8 @@ struct MemberPulse {
   std::string host;  // the process's own host name
   Pulse pulse;
   std::chrono::steady_clock::time_point heard;
-  bool is_lost = false;  // the process ended without a goodbye
+  bool is_lost = false;    // the process ended without a goodbye
+  bool has_ended = false;  // the process has said goodbye
 };
 
 // Any thread may call the functions of a Scheduler.
@@ -60,10 +61,12 @@ class Scheduler {
 
   [[nodiscard]] virtual uint16_t port() const = 0;
   // Waits for the end of the job, for at most `limit`. Nullopt if it has not ended by then; otherwise the first error,
-  // or success.
+  // or success. Before it waits, writes this process's part of a trace that is over.
   virtual std::optional<Result<>> wait(std::chrono::milliseconds limit) = 0;
   // Stops the job. To be called when a signal asks this process to stop.
   virtual void request_stop() = 0;
+  // Counts a process that lives but does not move as lost. `why` is a sentence about it.
+  virtual void give_up(const Member& member, const std::string& why) = 0;
   using TraceAnswer = std::function<void(const Result<telemetry::TraceRequest>&)>;
   // Asks for a trace of `steps` steps (0: the default) of all processes, which write it into their run directories
   // (telemetry/tracer.h). Refused before the start, while a trace is in progress, and for some seconds after one began.

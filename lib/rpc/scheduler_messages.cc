@@ -106,7 +106,9 @@ Pulse to_pulse(const proto::Heartbeat& beat) {
                    .validation = beat.has_validation() ? std::optional(to_quality(beat.validation())) : std::nullopt},
       .wait = beat.wait(),
       .wait_s = beat.wait_s(),
-      .metrics = to_snapshot(beat)};
+      .is_own_work = beat.is_own_work(),
+      .metrics = to_snapshot(beat),
+      .report_age_s = beat.report_age_s()};
 }
 
 proto::Down to_down(const membership::Notice& notice) {

@@ -107,6 +107,17 @@ void Machine::look_for_lost(Out& out) {
   }
 }
 
+void Machine::handle(const GiveUp& event, Out& out) {
+  if (!started() || phase_ == Phase::kFinishing) return;
+  for (const auto& [incarnation, process] : processes_) {
+    if (process.has_ended || member_of(process) != event.member) continue;
+    // It is told of the end like the others, because it may still be able to react.
+    out.push_back(DeclareLost{event.member, now_ms_ - process.heard_ms});
+    return fail_job(Code::kPeerLost,
+                    fmt::format("{} counts as lost (--stall-timeout): {}", to_text(event.member), event.why), out);
+  }
+}
+
 void Machine::look_for_missing(Out& out) {
   if (phase_ == Phase::kGathering && now_ms_ >= log_ms_) {
     log_ms_ = now_ms_ + settings_.log_missing_every_ms;
@@ -146,7 +157,7 @@ void Machine::handle(const Tick&, Out& out) {
 void Machine::handle(const Slept& event, Out&) {
   phase_since_ms_ = std::min(now_ms_, phase_since_ms_ + event.ms);
   for (auto& [incarnation, process] : processes_) {
-    process.heard_ms = now_ms_;
+    process.heard_ms = std::min(now_ms_, process.heard_ms + event.ms);
     if (process.closed_ms) process.closed_ms = now_ms_;
   }
 }

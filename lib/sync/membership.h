@@ -117,16 +117,22 @@ struct Done {
   std::string message;
   uint64_t steps_begun = 0;
 };
+// A process lives, but has not moved for too long. It counts as lost.
+struct GiveUp {
+  Member member;
+  std::string why;
+};
 // Time has passed. Must be sent several times within each reconnect_ms.
 struct Tick {};
-// The scheduler itself did not run for `ms` milliseconds (SIGSTOP, a migrated virtual machine), so it could not receive
-// any message. To be sent before the late Tick. All time limits of processes start again, and those of the current
-// phase are extended.
+// The scheduler itself did not run for `ms` milliseconds (SIGSTOP, a migrated virtual machine, a busy host), so it
+// could not receive any message. To be sent before the late Tick. This time does not count as silence of a process or
+// as time of the current phase. A process whose stream has closed has the whole time again to reopen it, because its
+// attempt may still be on its way.
 struct Slept {
   Millis ms = 0;
 };
 using Event = std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, BarrierEnter,
-                           StopRequested, Held, Done, Tick, Slept>;
+                           StopRequested, Held, Done, GiveUp, Tick, Slept>;
 
 // ---- Effects, which the machine returns.
 
@@ -267,6 +273,7 @@ class Machine {
   void handle(const Held& event, Out& out);
   void handle(const Done& event, Out& out);
   void handle(const Tick& event, Out& out);
+  void handle(const GiveUp& event, Out& out);
   void handle(const Slept& event, Out& out);
 
   [[nodiscard]] std::optional<Refuse> objection(const Join& join) const;

@@ -9,6 +9,14 @@
 
 namespace dtrain::telemetry {
 
+struct Tracer::Recorded {
+  std::string path;  // empty: it is not to be written
+  TraceOrigin origin;
+  std::vector<TimelineRow> rows;
+  uint64_t dropped = 0;
+  Log log;
+};
+
 std::string steps_text(const TraceRequest& request) {
   const auto [least, most] = std::ranges::minmax_element(request.first_steps);
   if (least == request.first_steps.end()) return fmt::format("{} steps", request.steps);
@@ -73,23 +81,40 @@ void Tracer::note_first(uint64_t step) {
 }
 
 void Tracer::begin_wanted_step(uint64_t step) {
-  const MutexLock lock(mutex_);
-  if (!is_wanted()) return;
+  std::string warning;
+  {
+    const MutexLock lock(mutex_);
+    if (is_wanted()) warning = begin_or_give_up(step);
+  }
+  if (!warning.empty()) warn(warning);
+}
+
+// Returns a warning if this process will make none of the trace's steps.
+std::string Tracer::begin_or_give_up(uint64_t step) {
   if (timeline_.is_on()) {
     begun_++;
-    return;
+    return "";
   }
   note_first(step);
   const std::optional<uint64_t> first = request_.first_of(rank_);
-  if (first && step < *first) return;
+  if (first && step < *first) return "";
   if (first && step < *first + request_.steps) {
     begun_ = 1;
-    return timeline_.begin();
+    timeline_.begin();
+    return "";
   }
   give_up();
-  if (!first) return log_.warn("trace {} is for other workers, so this process writes no trace", request_.number);
-  log_.warn("trace {} covers the steps {} to {}, but the next step is {}, so this process writes no trace",
-            request_.number, *first, *first + request_.steps - 1, step);
+  if (!first) return fmt::format("trace {} is for other workers, so this process writes no trace", request_.number);
+  return fmt::format("trace {} covers the steps {} to {}, but the next step is {}, so this process writes no trace",
+                     request_.number, *first, *first + request_.steps - 1, step);
+}
+
+void Tracer::warn(const std::string& text) {
+  const Log log = [this] {
+    const MutexLock lock(mutex_);
+    return log_;
+  }();
+  log.warn("{}", text);
 }
 
 void Tracer::give_up() {
@@ -98,8 +123,12 @@ void Tracer::give_up() {
 }
 
 void Tracer::end_after(uint64_t step) {
-  const MutexLock lock(mutex_);
-  if (!records_messages_ && timeline_.is_on() && is_after(step)) write();
+  std::optional<Recorded> recorded;
+  {
+    const MutexLock lock(mutex_);
+    if (!records_messages_ && timeline_.is_on() && is_after(step)) recorded = take();
+  }
+  if (recorded) write(*recorded);
 }
 
 // Whether the trace ends before `step`. Step numbers may be skipped or repeated; see the top of tracer.h.
@@ -115,36 +144,64 @@ bool Tracer::covers(uint32_t worker, uint64_t step) {
 }
 
 void Tracer::close(uint64_t number) {
-  const MutexLock lock(mutex_);
-  if (number < request_.number || !is_wanted()) return;
-  if (timeline_.is_on()) return write();
-  give_up();
-  log_.warn("trace {} has ended, and this process has made none of its steps, so it writes no trace", request_.number);
+  std::optional<Recorded> recorded;
+  std::string warning;
+  {
+    const MutexLock lock(mutex_);
+    if (number < request_.number || !is_wanted()) return;
+    if (timeline_.is_on()) {
+      recorded = take();
+    } else {
+      give_up();
+      warning = fmt::format("trace {} has ended, and this process has made none of its steps, so it writes no trace",
+                            request_.number);
+    }
+  }
+  if (!warning.empty()) warn(warning);
+  if (recorded) write(*recorded);
 }
 
 void Tracer::finish() {
-  const MutexLock lock(mutex_);
-  if (timeline_.is_on()) return write();
-  if (!is_wanted()) return;
-  is_wanted_ = false;
-  if (!first_is_known_) return log_.warn("no step was made, so no trace was written");
-  log_.warn("no trace was written, because this process ended before {}", steps_text(request_));
+  std::optional<Recorded> recorded;
+  std::string warning;
+  {
+    const MutexLock lock(mutex_);
+    if (timeline_.is_on()) {
+      recorded = take();
+    } else if (is_wanted()) {
+      is_wanted_ = false;
+      warning = !first_is_known_
+                    ? "no step was made, so no trace was written"
+                    : fmt::format("no trace was written, because this process ended before {}", steps_text(request_));
+    }
+  }
+  if (!warning.empty()) warn(warning);
+  if (recorded) write(*recorded);
 }
 
-void Tracer::write() {
+// Ends the recording of the trace.
+Tracer::Recorded Tracer::take() {
   timeline_.end();
   is_wanted_ = false;
-  written_ = request_.number;
-  if (directory_.empty()) return;
-  const std::string path = directory_ + "/" + trace_file_name(role_, rank_);
   if (!records_messages_) request_.first_steps = {request_.first_of(rank_).value_or(0)};
-  const TraceOrigin origin{.role = role_, .rank = rank_, .request = request_, .clock = clock_.estimate()};
-  const Result<> written = write_trace(path, origin, timeline_.rows(), timeline_.dropped());
-  if (!written) return log_.warn("the trace cannot be written: {}", written.error().line());
-  log_.info("trace {} of {}: {}", request_.number, steps_text(request_), path);
-  if (timeline_.dropped() > 0) {
-    log_.warn("the trace lacks {} events, because a process stores at most {}; trace fewer steps", timeline_.dropped(),
-              Timeline::kEventsMax);
+  return {.path = directory_.empty() ? "" : directory_ + "/" + trace_file_name(role_, rank_),
+          .origin = {.role = role_, .rank = rank_, .request = request_, .clock = clock_.estimate()},
+          .rows = timeline_.rows(),
+          .dropped = timeline_.dropped(),
+          .log = log_};
+}
+
+void Tracer::write(const Recorded& recorded) {
+  const TraceRequest& request = recorded.origin.request;
+  const Result<> written =
+      recorded.path.empty() ? Result<>() : write_trace(recorded.path, recorded.origin, recorded.rows, recorded.dropped);
+  written_ = request.number;
+  if (!written) return recorded.log.warn("the trace cannot be written: {}", written.error().line());
+  if (recorded.path.empty()) return;
+  recorded.log.info("trace {} of {}: {}", request.number, steps_text(request), recorded.path);
+  if (recorded.dropped > 0) {
+    recorded.log.warn("the trace lacks {} events, because a process stores at most {}; trace fewer steps",
+                      recorded.dropped, Timeline::kEventsMax);
   }
 }
 

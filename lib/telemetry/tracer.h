@@ -100,7 +100,13 @@ class Tracer {
   [[nodiscard]] bool is_after(uint64_t step) const DT_REQUIRES(mutex_);
   void give_up() DT_REQUIRES(mutex_);
   void start(const TraceRequest& request) DT_REQUIRES(mutex_);
-  void write() DT_REQUIRES(mutex_);
+  // A recorded timeline that is to be written. It is taken with the lock held and written without it, because writing
+  // may block for any time, and threads that must not wait call request() and of_step(). The same applies to warnings.
+  struct Recorded;
+  Recorded take() DT_REQUIRES(mutex_);
+  void write(const Recorded& recorded) DT_EXCLUDES(mutex_);
+  std::string begin_or_give_up(uint64_t step) DT_REQUIRES(mutex_);
+  void warn(const std::string& text) DT_EXCLUDES(mutex_);
 
   Timeline timeline_;
   ClockOffset clock_;

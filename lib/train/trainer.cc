@@ -279,6 +279,8 @@ Result<const data::LoadedBatch*> Trainer::Impl::next_batch() {
     parts_.training_data.start(static_cast<int64_t>(clock_.own_steps() / length), static_cast<int64_t>(at));
   }
   is_reading_ = true;
+  const Waits::Wait work(
+      parts_.waits, [] { return "the next batch of data"; }, WaitFor::kOwnWork);
   return parts_.training_data.next();
 }
 
@@ -359,6 +361,8 @@ Result<> Trainer::Impl::evaluate() {
 }
 
 Result<> Trainer::Impl::validate() {
+  const Waits::Wait work(
+      parts_.waits, [] { return "validation"; }, WaitFor::kOwnWork);
   const SteadyTime begin = std::chrono::steady_clock::now();
   const int64_t all = parts_.validation_data->batches();
   ValidationWatch* watch = parts_.validation_watch;
@@ -396,6 +400,8 @@ Result<> Trainer::Impl::check_validation_loss() {
 // Runs `write`, which writes a checkpoint, and measures its time.
 template <class Write>
 Result<> Trainer::Impl::save(const Write& write) {
+  const Waits::Wait work(
+      parts_.waits, [] { return "a checkpoint to be written"; }, WaitFor::kOwnWork);
   const SteadyTime begin = std::chrono::steady_clock::now();
   DT_TRY_VOID(write());
   reporter_.time_phase(Phase::kCheckpoint, begin);

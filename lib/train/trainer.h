@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/step_faults.h"
+#include "base/waits.h"
 #include "data/loading/loader.h"
 #include "exec/device_group.h"
 #include "graph/ids.h"
@@ -37,6 +38,7 @@ struct TrainParts {
   ValidationWatch* validation_watch = nullptr;  // observes each validation; may be null
   kvstore::Store& store;
   job::Coordinator& coordinator;
+  Waits& waits;            // where the trainer lists work that takes long, such as validation
   Pacer* pacer = nullptr;  // paces the steps (--inject step-ms); null: as fast as possible
   KillSwitch kill{std::nullopt};
   telemetry::Tracer* tracer = nullptr;  // records the steps; null: no step is traced

@@ -7,7 +7,9 @@
 
 #include "base/file.h"
 #include "support/catch.h"
+#include "support/patience.h"
 #include "support/temp_dir.h"
+#include "support/terminal.h"
 
 using namespace dtrain;
 
@@ -18,6 +20,31 @@ TEST_CASE("a log file gets every line", "[base]") {
   REQUIRE(log.add_file("/dev/null"));
   log.named("7").warn("lost {}", 3);
   CHECK_THAT(*read_file(dir.path("log")), Catch::EndsWith("Node[7] warning: lost 3\n"));
+}
+
+// A terminal holds 4 KiB that nobody has read.
+TEST_CASE("a queued log does not wait for a terminal that nobody reads, and loses no line", "[base]") {
+  test::Terminal terminal;
+  Log log = Log::silent();
+  REQUIRE(log.add_file(terminal.path()));
+  std::string seen;
+  {
+    const Log queued = log.named("7").queued();
+    for (int i = 0; i < 1000; i++) queued.info("line {}", i);
+    queued.error("the last one");
+    test::await([&] {
+      seen += terminal.take();
+      return seen.ends_with("the last one\n");
+    });
+  }
+  CHECK(log.error_count() == 1);
+  std::istringstream lines(seen);
+  std::string line;
+  std::getline(lines, line);  // an empty one, with which add_file tried the terminal
+  for (int i = 0; i < 1000; i++) {
+    std::getline(lines, line);
+    CHECK_THAT(line, Catch::EndsWith(fmt::format("Node[7] line {}", i)));
+  }
 }
 
 TEST_CASE("warnings and errors can be told from other lines", "[base]") {

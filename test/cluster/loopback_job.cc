@@ -29,8 +29,7 @@ std::string line_with(const std::string& text, const std::string& beginning) {
   return text.substr(at + beginning.size(), text.find('\n', at) - at - beginning.size());
 }
 
-// The step in the last line "live ..." of the scheduler's output; -1 if there is none yet.
-int64_t last_step(const std::string& output) {
+int64_t step_in(const std::string& output) {
   const size_t at = output.rfind("\nlive ");
   if (at == std::string::npos) return -1;
   const std::string line = output.substr(at + 1, output.find('\n', at + 1) - at - 1);
@@ -73,7 +72,7 @@ std::vector<std::string> endless_training(Heartbeats heartbeats) {
   return flags;
 }
 
-LoopbackJob::LoopbackJob(JobSetting setting) : setting_(std::move(setting)) {
+LoopbackJob::LoopbackJob(JobSetting setting) : dir_(setting.directory), setting_(std::move(setting)) {
   Member& scheduler = start("scheduler", 0, setting_.scheduler_flags);
   if (!scheduler.process->wait_for_output("dtrain scheduler ", kStartSeconds)) {
     throw std::runtime_error("the scheduler did not start:\n" + scheduler.process->output());
@@ -117,11 +116,15 @@ void LoopbackJob::look() {
 bool LoopbackJob::await_step(int64_t step, double seconds) {
   const auto deadline = after(seconds);
   const Member& scheduler = member("scheduler");
-  while (last_step(scheduler.process->output()) < step) {
+  while (last_step() < step) {
     if (Clock::now() > deadline || scheduler.ended) return false;
     look();
   }
   return true;
+}
+
+int64_t LoopbackJob::last_step() {
+  return step_in(member("scheduler").process->output());
 }
 
 void LoopbackJob::run_for(double seconds) {

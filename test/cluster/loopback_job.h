@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,7 +40,8 @@ struct JobSetting {
   std::vector<std::string> flags = endless_training();  // of every process, in addition to role, rank and addresses
   std::string token = "00112233445566778899aabbccddeeff";
   std::vector<std::string> scheduler_flags = {};
-  bool start_all = true;  // false: only the scheduler
+  bool start_all = true;                                                     // false: only the scheduler
+  std::filesystem::path directory = std::filesystem::temp_directory_path();  // where the job makes its own
 };
 
 class LoopbackJob {
@@ -68,6 +70,8 @@ class LoopbackJob {
   // Reads the output of all processes until the scheduler has reported step `step`. False if the job ended before or
   // the time is up.
   bool await_step(int64_t step, double seconds);
+  // The step in the last line "live ..." of the scheduler's output; -1 if there is none yet.
+  int64_t last_step();
   // Reads the output of all processes for this time.
   void run_for(double seconds);
   // Waits until all have ended. False if the time is up; the processes then keep running.

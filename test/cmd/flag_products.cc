@@ -75,7 +75,7 @@ DT_DUMPED(job::JobPlan, store, policy, same_weights, stop_set_of, servers_only_s
 DT_DUMPED(sync::membership::Settings, workers, servers, job_text, start_timeout_ms, heartbeat_timeout_ms, reconnect_ms, log_missing_first_ms, log_missing_every_ms, barrier_bytes_max, leave_ms)
 DT_DUMPED(rpc::Tls, certificate, key, authority)
 DT_DUMPED(rpc::Security, token, build_id, allow_mixed_builds, tls)
-DT_DUMPED(rpc::ControlOptions, scheduler, security, incarnation, start_timeout, heartbeat_interval, heartbeat_timeout, scheduler_grace, tracer, barrier_timeout, registry)
+DT_DUMPED(rpc::ControlOptions, scheduler, security, incarnation, start_timeout, heartbeat_interval, heartbeat_timeout, scheduler_grace, tracer, registry)
 DT_DUMPED(rpc::JoinRequest, role, want_rank, host, address, job_text, records_train, records_val, lacks_index)
 DT_DUMPED(job::InjectDelay, min_ms, max_ms)
 DT_DUMPED(job::Faults, drop, dup, delay, step_ms, index_ms, kill_at)

@@ -144,6 +144,7 @@ class Training {
                                   .validation_data = validation_data_.get(),
                                   .store = *store_,
                                   .coordinator = alone,
+                                  .waits = waits_,
                                   .tracer = &tracer_,
                                   .registry = registry,
                                   .log = Log::to_stderr(product_.network)});

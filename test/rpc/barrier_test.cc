@@ -4,7 +4,6 @@
 #include <memory>
 #include <mutex>
 
-#include "job/process/exit_code.h"
 #include "rpc/channel.h"
 #include "rpc/contribution.h"
 #include "rpc/job.h"
@@ -225,21 +224,6 @@ TEST_CASE("a barrier names a worker that has finished and sends no message", "[r
   const auto all = job[0].client->all_gather("speeds", job::Speed{1});
   REQUIRE_FALSE(all);
   CHECK_THAT(all.error().message, Contains("worker 1 sent no message"));
-}
-
-TEST_CASE("a barrier that a worker never reaches fails as a lost peer", "[rpc]") {
-  Job job(settings(2, 0));
-  Process& impatient = job.add(Role::kWorker);
-  impatient.options.barrier_timeout = 300ms;
-  impatient.create();
-  auto join = impatient.join();
-  within(job.add(Role::kWorker).join()).value();
-  within(std::move(join)).value();
-  const auto late = impatient.client->sum("epoch", {});
-  REQUIRE_FALSE(late);
-  CHECK(late.error().code == Code::kPeerLost);
-  CHECK(job::exit_code(late.error().code) == job::kExitPeerLost);
-  CHECK_THAT(late.error().message, Contains("barrier 'epoch'") && Contains("0.3 s"));
 }
 
 }  // namespace dtrain::rpc::test

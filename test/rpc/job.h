@@ -43,7 +43,6 @@ class Process {
     options.heartbeat_interval = 100ms;
     options.heartbeat_timeout = 30s;
     options.scheduler_grace = 500ms;
-    options.barrier_timeout = 60s;
     request.role = role;
     request.host = "here";
     request.job_text = "network = lenet\nlr = auto\n";

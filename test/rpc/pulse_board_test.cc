@@ -39,4 +39,16 @@ TEST_CASE("a lost process stays lost until another one takes its rank", "[rpc]")
   CHECK(board.all()[0].pulse.progress.step == 1);
 }
 
+TEST_CASE("a process that has said goodbye stays ended until another one takes its rank", "[rpc]") {
+  PulseBoard board;
+  board.mark_ended(kWorker);  // it has never reported
+  REQUIRE(board.hear(7, 100, at_step(40, "node1")));
+  CHECK_FALSE(board.all()[0].has_ended);
+  board.mark_ended(kWorker);
+  REQUIRE(board.hear(7, 101, at_step(41, "node1")));
+  CHECK(board.all()[0].has_ended);
+  REQUIRE(board.hear(8, 5, at_step(1, "node2")));
+  CHECK_FALSE(board.all()[0].has_ended);
+}
+
 }  // namespace dtrain::rpc::test

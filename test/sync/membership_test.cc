@@ -238,7 +238,8 @@ TEST_CASE("a silent process is lost after the timeout, one with a closed stream 
   }
 }
 
-TEST_CASE("after the scheduler slept, every process has its full time to be heard again", "[sync][membership]") {
+TEST_CASE("time in which the scheduler slept is no silence of a process, and a closed stream may be reopened",
+          "[sync][membership]") {
   Conversation job({.workers = 2, .servers = 1, .job_text = "", .heartbeat_timeout_ms = 10'000, .reconnect_ms = 1'000});
   job.start(2, 1);
   (void)job.say(1'000, StreamClosed{Conversation::worker(1)});
@@ -247,9 +248,36 @@ TEST_CASE("after the scheduler slept, every process has its full time to be hear
   CHECK(job.say(60'900, Tick{}).empty());
   (void)job.say(60'950, StreamOpened{Conversation::worker(1)});
   (void)job.say(61'000, Heartbeat{Conversation::worker(0)});
-  CHECK(job.say(70'000, Tick{}).empty());
-  // The server stays silent: it is lost when its new time is over.
-  const std::vector<Effect> effects = job.say(70'001, Tick{});
+  CHECK(job.say(68'900, Tick{}).empty());
+  // The server stays silent: it is lost after ten seconds in which the scheduler ran.
+  const std::vector<Effect> effects = job.say(68'901, Tick{});
+  REQUIRE(all<DeclareLost>(effects).size() == 1);
+  CHECK(all<DeclareLost>(effects)[0].member == Member{Role::kServer, 0});
+}
+
+TEST_CASE("a process that is given up ends the job, and is told like the others", "[sync][membership]") {
+  Conversation job(settings(2, 1));
+  job.start(2, 1);
+  const std::vector<Effect> effects = job.say(10, GiveUp{{Role::kServer, 0}, "server 0 is stuck"});
+  REQUIRE(all<DeclareLost>(effects).size() == 1);
+  CHECK(all<DeclareLost>(effects)[0].member == Member{Role::kServer, 0});
+  REQUIRE(notices<StopJob>(effects).size() == 3);
+  CHECK(notices<StopJob>(effects)[0].code == Code::kPeerLost);
+  CHECK(notices<StopJob>(effects)[0].message == "server 0 counts as lost (--stall-timeout): server 0 is stuck");
+  CHECK(job.say(11, GiveUp{{Role::kWorker, 7}, "there is no such worker"}).empty());
+}
+
+TEST_CASE("a scheduler that is always late still notices a silent process", "[sync][membership]") {
+  Conversation job({.workers = 2, .servers = 1, .job_text = "", .heartbeat_timeout_ms = 10'000, .reconnect_ms = 1'000});
+  job.start(2, 1);
+  std::vector<Effect> effects;
+  Millis now = 0;
+  while (all<DeclareLost>(effects).empty() && now < 100'000) {
+    now += 500;
+    CHECK(job.say(now, Slept{400}).empty());
+    for (const int worker : {0, 1}) (void)job.say(now, Heartbeat{Conversation::worker(worker)});
+    effects = job.say(now, Tick{});
+  }
   REQUIRE(all<DeclareLost>(effects).size() == 1);
   CHECK(all<DeclareLost>(effects)[0].member == Member{Role::kServer, 0});
 }

@@ -91,6 +91,7 @@ Accuracy train_on(const data::DataSets& data, const graph::Graph& network, int64
                                 .validation_data = validation_data.get(),
                                 .store = *store,
                                 .coordinator = coordinator,
+                                .waits = waits,
                                 .registry = registry,
                                 .log = Log::silent()});
   REQUIRE(trainer.run());

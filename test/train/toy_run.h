@@ -180,6 +180,7 @@ class ToyRun {
                                                            .validation_watch = options_.validation_watch,
                                                            .store = *store_,
                                                            .coordinator = coordinator ? *coordinator : alone_,
+                                                           .waits = waits_,
                                                            .tracer = options_.tracer,
                                                            .registry = registry_,
                                                            .log = log_});

@@ -204,6 +204,7 @@ struct BatchFlags {
 
 struct WireFlags {
   std::chrono::milliseconds heartbeat_interval{2000}, heartbeat_timeout{10000};
+  std::chrono::milliseconds stall_timeout{0};  // 0: none
   std::chrono::milliseconds start_timeout{300000};
   std::chrono::milliseconds scheduler_grace{30000};
   std::string on_worker_loss = "fail";

@@ -333,6 +333,14 @@ std::vector<Row> wire_rows() {
        .bind = DT_FIELD(Flags, wire.heartbeat_timeout),
        .min = 0.1,
        .max = kSecondsMax},
+      {.name = "stall-timeout",
+       .value = "TIME",
+       .help =
+           "time after which a process counts as lost although it sends heartbeats: it makes no step and waits for no "
+           "other process, or cannot report what it does; off: it is only named in the log, after a minute",
+       .bind = DT_FIELD(Flags, wire.stall_timeout, "off"),
+       .min = 0,
+       .max = kSecondsMax},
       {.name = "start-timeout",
        .value = "TIME",
        .help = "time within which all processes must join the job",

@@ -227,10 +227,9 @@ observe::ProcessState own_state(telemetry::Registry& registry, const Waits& wait
                                 uint32_t rank) {
   observe::ProcessState state{
       .source = {.role = role, .rank = rank, .host = host_name(), .snapshot = registry.snapshot()}};
-  const std::vector<OpenWait> open = waits.open();
-  if (!open.empty()) {
-    state.wait = open.front().name;
-    state.wait_s = open.front().seconds;
+  if (std::optional<OpenWait> wait = waits.foremost()) {
+    state.wait = std::move(wait->name);
+    state.wait_s = wait->seconds;
   }
   return state;
 }

@@ -13,7 +13,8 @@ LongWaits own_waits(const Waits& waits) {
   return [&waits](double seconds) {
     std::vector<std::string> lines;
     for (const OpenWait& wait : waits.open()) {
-      if (wait.seconds >= seconds) lines.push_back(fmt::format("waiting {:.0f} s for {}", wait.seconds, wait.name));
+      if (wait.seconds < seconds || wait.what == WaitFor::kOwnWork) continue;
+      lines.push_back(fmt::format("waiting {:.0f} s for {}", wait.seconds, wait.name));
     }
     return lines;
   };

@@ -16,7 +16,7 @@ namespace dtrain::role {
 // Returns a line for each wait that is at least this many seconds old. Called by the thread of a WaitLog.
 using LongWaits = std::function<std::vector<std::string>(double seconds)>;
 
-// The waits of this process. `waits` must outlive the function.
+// The waits of this process, without own work. `waits` must outlive the function.
 LongWaits own_waits(const Waits& waits);
 
 // A thread that logs each wait once it has lasted for `first`, and again every 60 s.

@@ -1,5 +1,6 @@
 #include "role/scheduler/job_view.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/host_limits.h"
@@ -27,8 +28,12 @@ std::vector<job::WorkerProgress> worker_progress(const std::vector<rpc::MemberPu
   return workers;
 }
 
-JobView::JobView(telemetry::Registry& own, observe::JobForm form, Log log)
-    : own_(own), form_(std::move(form)), log_(std::move(log)) {}
+JobView::JobView(telemetry::Registry& own, observe::JobForm form, double stall_timeout_s, Log log)
+    : own_(own),
+      form_(std::move(form)),
+      log_(std::move(log)),
+      stalls_(stall_timeout_s > 0 ? std::min(stall_timeout_s, observe::StallWatch::kUsualSeconds)
+                                  : observe::StallWatch::kUsualSeconds) {}
 
 void JobView::set_job_metrics(const job::Progress& progress, const std::vector<rpc::MemberPulse>& members) {
   double workers = 0, servers = 0;
@@ -58,6 +63,26 @@ std::vector<observe::Slow> JobView::update(const job::Progress& progress, std::v
   std::vector<observe::Slow> news = slow_.update(sources_, now.count());
   for (const observe::Slow& slow : news) log_.warn("slow: {}", slow.sentence);
   return news;
+}
+
+std::vector<observe::Stalled> JobView::find_stalled(const std::vector<rpc::MemberPulse>& members) {
+  std::vector<observe::Activity> processes;
+  for (const rpc::MemberPulse& member : members) {
+    const bool is_worker = member.member.role == rpc::Role::kWorker;
+    processes.push_back({.who = to_text(member.member),
+                         .host = member.host,
+                         .steps = is_worker ? std::optional(member.pulse.progress.step) : std::nullopt,
+                         .wait = member.pulse.wait,
+                         .is_own_work = member.pulse.is_own_work,
+                         .report_age_s = member.pulse.report_age_s,
+                         .has_ended = member.has_ended || member.is_lost});
+  }
+  const std::chrono::duration<double> now = Clock::now() - began_;
+  std::vector<observe::Stalled> stalled = stalls_.update(processes, now.count());
+  for (const observe::Stalled& one : stalled) {
+    if (one.is_news) log_.warn("stalled: {}", one.sentence);
+  }
+  return stalled;
 }
 
 observe::Conclusion JobView::end() const {

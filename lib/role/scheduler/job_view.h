@@ -8,6 +8,7 @@
 #include "job/process/progress.h"
 #include "observe/slow.h"
 #include "observe/source.h"
+#include "observe/stall_watch.h"
 #include "rpc/scheduler.h"
 #include "telemetry/registry.h"
 
@@ -22,11 +23,14 @@ std::vector<job::WorkerProgress> worker_progress(const std::vector<rpc::MemberPu
 class JobView {
  public:
   // `own`: the scheduler's registry, to which the metrics of the job are added. Borrowed.
-  JobView(telemetry::Registry& own, observe::JobForm form, Log log);
+  // `stall_timeout_s`: --stall-timeout in seconds; 0: none.
+  JobView(telemetry::Registry& own, observe::JobForm form, double stall_timeout_s, Log log);
 
   // Takes the processes' newest reports. Logs and returns the processes that have turned out to be slow, each only
   // once.
   std::vector<observe::Slow> update(const job::Progress& progress, std::vector<rpc::MemberPulse> members);
+  // Logs the processes that live but have not moved for a minute, each once. Returns all of them; see StallWatch.
+  std::vector<observe::Stalled> find_stalled(const std::vector<rpc::MemberPulse>& members);
   // Determines how the workers spent their time and what would help most. Logs both and returns them.
   [[nodiscard]] observe::Conclusion end() const;
 
@@ -40,6 +44,7 @@ class JobView {
   std::vector<observe::Source> sources_;  // the newest metrics of all processes: workers, servers, the scheduler
   Clock::time_point began_ = Clock::now();
   observe::SlowWatch slow_;
+  observe::StallWatch stalls_;
 };
 
 }  // namespace dtrain::role

@@ -1,5 +1,6 @@
 #include "role/scheduler/scheduler.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <future>
 #include <memory>
@@ -138,9 +139,14 @@ void warn(const Log& log, const std::string& text) {
   if (!text.empty()) log.warn("{}", text);
 }
 
+void give_up(rpc::Scheduler& scheduler, const std::vector<rpc::MemberPulse>& members, const observe::Stalled& stalled) {
+  const auto member = std::ranges::find(members, stalled.who, [](const auto& m) { return to_text(m.member); });
+  if (member != members.end()) scheduler.give_up(member->member, stalled.sentence);
+}
+
 // Waits for the end of the job. Shows its progress every kProgressInterval and at the end.
 Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, const Screen& screen,
-               JobView& view, KillSwitch kill) {
+               JobView& view, double stall_timeout_s, KillSwitch kill) {
   job::TimeLeft left;
   while (true) {
     const std::optional<Result<>> end = scheduler.wait(kProgressInterval);
@@ -153,6 +159,9 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
       return *end;
     }
     if (workers.empty()) continue;
+    for (const observe::Stalled& stalled : view.find_stalled(members)) {
+      if (stall_timeout_s > 0 && stalled.seconds >= stall_timeout_s) give_up(scheduler, members, stalled);
+    }
     for (const observe::Slow& slow : view.update(progress, std::move(members))) screen.show_finding(slow);
     kill.reached(static_cast<uint64_t>(progress.step));
   }
@@ -228,9 +237,11 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
                return state;
              },
              [&] { return start_trace(*scheduler, steps_to_trace(flags), waits); }));
-  JobView view(*process.registry, job_form(process, spec.flags), process.log);
+  const double stall_timeout_s = std::chrono::duration<double>(process.flags.wire.stall_timeout).count();
+  JobView view(*process.registry, job_form(process, spec.flags), stall_timeout_s, process.log);
   const Screen screen(flags.launch.has_launcher, process.log);
-  Result<> ended = watch(*scheduler, spec.flags, plan, screen, view, KillSwitch(own_faults(process.flags, 0).kill_at));
+  Result<> ended = watch(*scheduler, spec.flags, plan, screen, view, stall_timeout_s,
+                         KillSwitch(own_faults(process.flags, 0).kill_at));
   process.tracer->finish();
   if (observer != nullptr) observer->end(ended);
   DT_TRY_VOID(std::move(ended));

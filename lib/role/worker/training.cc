@@ -65,6 +65,7 @@ Result<std::unique_ptr<Training>> Training::build(const TrainingSetup& setup, co
                                          .validation_watch = training->class_report_.get(),
                                          .store = *training->store_,
                                          .coordinator = parts.coordinator,
+                                         .waits = parts.waits,
                                          .pacer = &training->pacer_,
                                          .kill = KillSwitch(training->options_.kill_at),
                                          .tracer = parts.process.tracer.get(),
@@ -128,6 +129,8 @@ exec::PlanSettings Training::plan_files() const {
 }
 
 Result<> Training::compile() {
+  const Waits::Wait work(
+      setup_.waits, [] { return "the network to be compiled"; }, WaitFor::kOwnWork);
   if (setup_.data.train->image() != setup_.spec.flags.network.image_shape) {
     return fail(Code::kUsage, "the images of the data set have the shape {}, but --image-shape is {}",
                 to_string(setup_.data.train->image()), to_string(setup_.spec.flags.network.image_shape));
