@@ -213,12 +213,12 @@ telemetry::Timeline* ShardSlice::timeline_of(const Header& header) const {
 // Updates the slice with the round's sum. In the trace, the arrows of the requests that this update answers pass
 // through it.
 SliceValues::Outcome ShardSlice::apply(const sync::Apply& apply) {
-  const std::vector<Waiters::Waiter>& waiters = waiters_.all();
-  telemetry::Timeline* const timeline = waiters.empty() ? nullptr : timeline_of(waiters.back().request.header);
-  telemetry::Span span(timeline, "apply", "server");
+  const Waiters::InOrder& waiters = waiters_.all();
+  const Header last = waiters.empty() ? Header() : waiters.rbegin()->second.request.header;
+  telemetry::Span span(waiters.empty() ? nullptr : timeline_of(last), "apply", "server");
   if (span.is_recorded()) {
-    span.with("key", slice_.key).with("slice", slice_.part).with("step", waiters.back().request.header.step);
-    for (const Waiters::Waiter& waiter : waiters) {
+    span.with("key", slice_.key).with("slice", slice_.part).with("step", last.step);
+    for (const auto& [arrival, waiter] : waiters) {
       const Header& header = waiter.request.header;
       if (header.kind != Kind::kPush || policy_.group_of[header.rank] != apply.group) continue;
       span.arrow(telemetry::ArrowPoint::kPass, telemetry::arrow_of_request(header.rank, header.request));
@@ -383,7 +383,7 @@ void ShardSlice::join(uint32_t rank, uint64_t step) {
 
 void ShardSlice::overdue(Waiters::Clock::time_point since_max, OverdueWaits& out) const {
   const MutexLock lock(mutex_);
-  for (const Waiters::Waiter& waiter : waiters_.all()) {
+  for (const auto& [arrival, waiter] : waiters_.all()) {
     if (waiter.since > since_max) continue;
     const uint32_t rank = waiter.request.header.rank;
     OverdueWaits::Wait wait{.worker = rank,

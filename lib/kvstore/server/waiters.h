@@ -4,13 +4,17 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kvstore/server/request.h"
 
 namespace dtrain::kvstore {
 
+// The time that a call takes grows with the logarithm of the number of requests, and with the number of requests that
+// the call returns or removes.
 class Waiters {
  public:
   using Clock = std::chrono::steady_clock;
@@ -20,6 +24,7 @@ class Waiters {
     Status status = Status::kOk;  // status of the answer
     Clock::time_point since = {};
   };
+  using InOrder = std::map<uint64_t, Waiter>;  // requests, indexed and sorted by arrival
 
   // Replaces an earlier copy of the same request (same rank and step).
   void add(const Request& request, uint64_t wanted, Status status);
@@ -34,10 +39,15 @@ class Waiters {
 
   [[nodiscard]] bool empty() const { return waiters_.empty(); }
   // The requests that wait, in order of arrival.
-  [[nodiscard]] const std::vector<Waiter>& all() const { return waiters_; }
+  [[nodiscard]] const InOrder& all() const { return waiters_; }
 
  private:
-  std::vector<Waiter> waiters_;
+  using Places = std::map<std::pair<uint32_t, uint64_t>, uint64_t>;
+  Waiter take(Places::const_iterator place);
+
+  uint64_t arrivals_ = 0;
+  InOrder waiters_;
+  Places places_;  // the arrival of each request, indexed by its rank and wanted step
 };
 
 }  // namespace dtrain::kvstore
