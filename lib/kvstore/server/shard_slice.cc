@@ -180,9 +180,13 @@ void ShardSlice::carry_out_effects() {
   std::vector<sync::Effect> effects = std::move(effects_);
   effects_.clear();
   for (const sync::Effect& effect : effects) carry_out(effect);
+  // Without snapshots, each Keep belongs to the answers that follow it, and these have been made.
+  for (const sync::Effect& effect : effects) {
+    const auto* keep = std::get_if<sync::Keep>(&effect);
+    if (keep != nullptr && !policy_.snapshots) values_.release(keep->group);
+  }
   effects.clear();
   effects_ = std::move(effects);  // keeps the vector's memory for the next call
-  if (!policy_.snapshots) values_.release_snapshots();
 }
 
 void ShardSlice::carry_out(const sync::Effect& effect) {

@@ -93,8 +93,4 @@ void SliceValues::keep(uint32_t group) {
   groups_[group].kept = {weights_.lend(), counters_.samples, groups_[group].samples_in_update};
 }
 
-void SliceValues::release_snapshots() {
-  for (Group& group : groups_) group.kept = {};
-}
-
 }  // namespace dtrain::kvstore

@@ -58,8 +58,8 @@ class SliceValues {
   void keep(uint32_t group);  // takes the snapshot from which the group's answers are sent
   [[nodiscard]] const Snapshot& kept(uint32_t group) const { return groups_[group].kept; }
   [[nodiscard]] bool is_refused(uint32_t group) const { return groups_[group].is_refused; }
-  // Releases all groups' snapshots, because the next update must copy the weights while one is held.
-  void release_snapshots();
+  // Releases the group's snapshot, because the next update must copy the weights while one is held.
+  void release(uint32_t group) { groups_[group].kept = {}; }
 
  private:
   struct Group {

@@ -6,6 +6,7 @@
 #include <future>
 #include <memory>
 #include <new>
+#include <set>
 #include <stdexcept>
 
 #include "kvstore/conversation.h"
@@ -366,4 +367,42 @@ TEST_CASE("answers have a checksum only on the pipes that need one", "[kvstore]"
     talk.pull(rank, 0, 1);
     CHECK(talk.peers[rank]->take().values == std::vector<float>{2, 3, 4, 5});
   }
+}
+
+namespace {
+
+// Records where the values of answers are.
+class Places : public Pipe {
+ public:
+  void send(Message message) override {
+    if (!message.payload.empty()) places.insert(message.payload.data());
+  }
+  [[nodiscard]] bool needs_checksums() const override { return false; }
+  std::set<const std::byte*> places;
+};
+
+}  // namespace
+
+// An update copies the weights while a snapshot is held. The answers here are sent at once, so all come from the same
+// memory if each event releases its own snapshots. In SSP, the slowest worker's push opens the rounds of all others.
+TEST_CASE("without snapshots no update copies weights whose answers are sent", "[kvstore]") {
+  constexpr uint32_t kWorkers = 8;
+  const sync::Policy policy = GENERATE(sync::asp(kWorkers), sync::ssp(kWorkers, 0), sync::bsp(kWorkers));
+  const ShardOptions options = options_for(policy);
+  const auto shard = Shard::create(options).value();
+  const auto peer = std::make_shared<Places>();
+  const std::vector<float> ones(4, 1);
+  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(ones))};
+  const ControlRequest assign{.id = {0, 0}, .rank = 0, .incarnation = 100, .request = 1, .what = AssignValues{}};
+  shard->on_message(peer, assign, pieces);
+  for (uint64_t step = 0; step < 3; step++) {
+    for (uint32_t rank = 0; rank < kWorkers; rank++) {
+      Header push = Conversation::header(Kind::kPush, rank, 0, step, 1);
+      push.element_count = 4;
+      shard->on_message(peer, push, pieces);
+    }
+  }
+  CHECK(shard->counts().pushes == 3 * kWorkers);
+  CHECK(shard->counts().parked == 0);
+  CHECK(peer->places.size() == 1);
 }
