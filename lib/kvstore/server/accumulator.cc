@@ -1,6 +1,8 @@
 #include "kvstore/server/accumulator.h"
 
 #include <bit>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -28,13 +30,10 @@ void Accumulator::add(uint32_t rank, uint32_t samples, Pieces gradient) {
   if (samples == 0) left_out_by_ = rank;
   bool is_finite = true;
   if (order_ == Order::kRank) {
-    Contribution& contribution = contributions_[rank];
-    if (contribution.values.size() == 0) contribution.values = Buffer<float>(elements_);
-    is_finite = copy_gradient(gradient, contribution.values.span());
-    contribution.samples = samples;
-    contribution.is_in_round = true;
+    const auto at = contributions_.insert_or_assign(rank, Contribution{buffers_.take(), samples}).first;
+    is_finite = copy_gradient(gradient, at->second.values.span());
   } else {
-    if (sum_.size() == 0) sum_ = Buffer<float>(elements_);
+    if (is_first) sum_ = buffers_.take();
     // The first gradient is copied instead of added to zeros.
     is_finite = is_first ? copy_gradient(gradient, sum_.span()) : add_gradient(gradient, sum_.span());
   }
@@ -43,10 +42,9 @@ void Accumulator::add(uint32_t rank, uint32_t samples, Pieces gradient) {
 
 void Accumulator::mean(std::span<float> out) const {
   const bool alike = samples_ == 0;
-  std::vector<double> sums(elements_, 0.0);
+  std::vector<double> sums(buffers_.elements(), 0.0);
   double total = 0;
   for (const auto& [rank, contribution] : contributions_) {
-    if (!contribution.is_in_round) continue;
     const double weight = alike ? 1 : contribution.samples;
     total += weight;
     const std::span<const float> values = contribution.values.span();
@@ -58,17 +56,13 @@ void Accumulator::mean(std::span<float> out) const {
 std::span<const float> Accumulator::total() {
   DT_CHECK(gradients_ > 0, "a sum was taken before any gradient was added");
   if (order_ == Order::kArrival) return sum_.span();
-  std::span<float> sum;
-  for (auto& [rank, contribution] : contributions_) {
-    if (!contribution.is_in_round) continue;
-    if (sum.empty()) {
-      // The sum is built in the lowest rank's own buffer, which is not needed afterwards.
-      sum = contribution.values.span();
-    } else {
-      const bool is_finite = add_to(contribution.values.data(), sum.data(), sum.size()) == 0;
-      if (!is_finite && !spoiled_by_) spoiled_by_ = rank;
-      contribution.is_in_round = false;  // the gradient of this rank is already in the sum
-    }
+  // The sum is built in the lowest rank's own buffer, which is not needed afterwards.
+  const auto lowest = contributions_.begin();
+  const std::span<float> sum = lowest->second.values.span();
+  for (auto next = std::next(lowest); next != contributions_.end(); next = contributions_.erase(next)) {
+    const bool is_finite = add_to(next->second.values.data(), sum.data(), sum.size()) == 0;
+    if (!is_finite && !spoiled_by_) spoiled_by_ = next->first;
+    buffers_.give_back(std::move(next->second.values));
   }
   return sum;
 }
@@ -78,7 +72,9 @@ void Accumulator::reset() {
   gradients_ = 0;
   left_out_by_.reset();
   spoiled_by_.reset();
-  for (auto& [rank, contribution] : contributions_) contribution.is_in_round = false;
+  if (sum_.size() > 0) buffers_.give_back(std::move(sum_));
+  for (auto& [rank, contribution] : contributions_) buffers_.give_back(std::move(contribution.values));
+  contributions_.clear();
 }
 
 }  // namespace dtrain::kvstore

@@ -6,23 +6,25 @@
 #include <optional>
 #include <span>
 
+#include "kvstore/server/gradient_buffers.h"
 #include "kvstore/wire/payload.h"
 #include "tensor/buffer.h"
 
 namespace dtrain::kvstore {
 
-// Not thread-safe. Memory is allocated when the first gradient arrives.
+// Not thread-safe. It has memory only while its round has gradients.
 class Accumulator {
  public:
   enum class Order {
     kArrival,  // added in order of arrival, in a single buffer
     kRank,     // one buffer per rank, added in rank order: the same bits whatever the order of arrival
   };
-  Accumulator(size_t elements, Order order) : elements_(elements), order_(order) {}
+  // `buffers` must outlive the object.
+  Accumulator(GradientBuffers& buffers, Order order) : buffers_(buffers), order_(order) {}
 
-  // Adds the rank's gradient of this round, which has `elements` values. `samples` is its weight in a mean; 0 means
-  // that the rank has left the step out: its loss or gradient was not finite, so it contributes zeros. Each rank adds
-  // at most one gradient to a round.
+  // Adds the rank's gradient of this round, which has buffers.elements() values. `samples` is its weight in a mean; 0
+  // means that the rank has left the step out: its loss or gradient was not finite, so it contributes zeros. Each rank
+  // adds at most one gradient to a round.
   void add(uint32_t rank, uint32_t samples, Pieces gradient);
 
   // The sum of the round's gradients, of which there must be at least one. Valid until the next add().
@@ -37,16 +39,15 @@ class Accumulator {
   // The rank whose gradient made a value of the sum infinite or NaN; nullopt if all are finite. To be called after
   // total().
   [[nodiscard]] std::optional<uint32_t> spoiled_by() const { return spoiled_by_; }
-  // Starts the next round.
+  // Gives the round's memory back and starts the next round.
   void reset();
 
  private:
   struct Contribution {
     Buffer<float> values;
     uint32_t samples = 0;
-    bool is_in_round = false;
   };
-  size_t elements_;
+  GradientBuffers& buffers_;
   Order order_;
   // The state of the round:
   uint64_t samples_ = 0;
@@ -55,7 +56,7 @@ class Accumulator {
   std::optional<uint32_t> spoiled_by_;
 
   Buffer<float> sum_;  // the sum so far, with kArrival
-  // With kRank: the gradients of the round, indexed by rank. Their memory is reused in the next round.
+  // With kRank: the gradients of the round that are not in its sum yet, indexed by rank. total() leaves one, the sum.
   std::map<uint32_t, Contribution> contributions_;
 };
 

@@ -13,13 +13,13 @@ bool is_statistic(const ShardOptions& options, const Slice& slice) {
 
 SliceValues::SliceValues(const ShardOptions& options, const Slice& slice, size_t slot_count)
     : options_(options),
-      elements_(slice.count),
+      buffers_(slice.count),
       part_{slice.key, slice.begin},
       is_statistic_(kvstore::is_statistic(options, slice)),
       multipliers_(is_statistic_ ? optim::Multipliers{} : options.parameters[slice.key]),
       order_(options.deterministic || is_statistic_ ? Accumulator::Order::kRank : Accumulator::Order::kArrival),
       weights_(slice.count) {
-  for (size_t i = 0; i < slot_count && !is_statistic_; i++) state_.emplace_back(elements_);
+  for (size_t i = 0; i < slot_count && !is_statistic_; i++) state_.emplace_back(elements());
   for (Buffer<float>& slot : state_) state_spans_.push_back(slot.span());
 }
 
@@ -35,7 +35,8 @@ void SliceValues::set_weights(Pieces payload, const Counters& counters) {
 
 void SliceValues::begin_rounds(size_t groups) {
   groups_.clear();
-  for (size_t i = 0; i < groups; i++) groups_.push_back({.sum = Accumulator(elements_, order_)});
+  buffers_.clear();
+  for (size_t i = 0; i < groups; i++) groups_.push_back({.sum = Accumulator(buffers_, order_)});
 }
 
 void SliceValues::add(uint32_t group, uint32_t rank, uint32_t samples, Pieces gradient) {

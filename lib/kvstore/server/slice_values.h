@@ -11,6 +11,7 @@
 
 #include "kvstore/counters.h"
 #include "kvstore/server/accumulator.h"
+#include "kvstore/server/gradient_buffers.h"
 #include "kvstore/server/shard.h"
 #include "kvstore/server/versioned_array.h"
 
@@ -33,9 +34,11 @@ class SliceValues {
 
   // `options` must outlive the object.
   SliceValues(const ShardOptions& options, const Slice& slice, size_t slot_count);
+  SliceValues(const SliceValues&) = delete;
+  SliceValues& operator=(const SliceValues&) = delete;
 
   [[nodiscard]] bool is_statistic() const { return is_statistic_; }
-  [[nodiscard]] size_t elements() const { return elements_; }
+  [[nodiscard]] size_t elements() const { return buffers_.elements(); }
   [[nodiscard]] size_t slot_count() const { return state_.size(); }
   [[nodiscard]] uint64_t samples() const { return counters_.samples; }  // samples applied since the start of the job
 
@@ -60,6 +63,8 @@ class SliceValues {
   [[nodiscard]] bool is_refused(uint32_t group) const { return groups_[group].is_refused; }
   // Releases the group's snapshot, because the next update must copy the weights while one is held.
   void release(uint32_t group) { groups_[group].kept = {}; }
+  // The number of buffers for gradients that the slice has.
+  [[nodiscard]] size_t gradient_buffers() const { return buffers_.count(); }
 
  private:
   struct Group {
@@ -72,7 +77,7 @@ class SliceValues {
   void apply_rule(const Accumulator& sum, std::span<const float> total, uint64_t staleness);
 
   const ShardOptions& options_;
-  const size_t elements_;
+  GradientBuffers buffers_;  // of all groups' rounds
   const optim::ArrayPart part_;
   const bool is_statistic_;
   const optim::Multipliers multipliers_;

@@ -272,7 +272,8 @@ TEST_CASE("lent values stay unchanged while the array is written", "[kvstore]") 
 TEST_CASE("a sum in rank order does not depend on the order of arrival", "[kvstore]") {
   const std::vector<float> values[] = {{1e8f, 1}, {-1e8f, 2}, {1, 3}};
   const auto sum_of = [&](const std::vector<uint32_t>& order, Accumulator::Order how) {
-    Accumulator sum(2, how);
+    GradientBuffers buffers(2);
+    Accumulator sum(buffers, how);
     for (const uint32_t rank : order) {
       const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(values[rank]))};
       sum.add(rank, 1, pieces);
