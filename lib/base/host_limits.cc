@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <cctype>
+#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -147,7 +147,7 @@ class Lowering : public exec::LoweringBase<Lowering, Program, Map> {
   PassInput input_;
   Fusions fusions_;
   std::map<graph::NodeId, Norm> norms_;
-  std::vector<char> has_bias_gradient_;  // indexed by node: see take_bias_gradient()
+  std::vector<char> has_bias_gradient_;              // indexed by node: see take_bias_gradient()
   std::vector<std::vector<graph::NodeId>> readers_;  // indexed by node
   std::vector<StepRange> forward_, backward_;
   size_t buckets_awaited_ = 0, buckets_left_;

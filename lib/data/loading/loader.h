@@ -78,10 +78,10 @@ struct LoaderOptions {
   // size of the chunks in which records are shuffled (epoch_order.h); 0: the whole share is one chunk
   int64_t shuffle_chunk_bytes = 0;
   uint64_t seed = 0;
-  int threads = 1;       // number of decoder threads
-  int threads_max = 0;   // the largest number that set_threads() accepts; 0: `threads`
+  int threads = 1;             // number of decoder threads
+  int threads_max = 0;         // the largest number that set_threads() accepts; 0: `threads`
   std::vector<int> cpus = {};  // the CPUs on which the decoder threads run; empty: all
-  int64_t prefetch = 4;  // number of batches that are prepared ahead
+  int64_t prefetch = 4;        // number of batches that are prepared ahead
   // Limit on skipped records, each counted once even if it is read again; one more record is an error.
   int64_t max_bad_records = 100;
   std::chrono::seconds wait_max{600};       // next() fails if no decoder makes progress for this long

@@ -25,9 +25,9 @@ struct ThreadPlan {
 };
 ThreadPlan plan_threads(const job::Flags& flags);
 
-// The CPUs for the decode threads of a worker with these GPUs: those on the GPUs' sockets, so that batches are copied to a
-// GPU from memory next to it. Empty, which means all CPUs, if more threads decode than these sockets have CPUs. `devices`:
-// see cpus_near.
+// The CPUs for the decode threads of a worker with these GPUs: those on the GPUs' sockets, so that batches are copied
+// to a GPU from memory next to it. Empty, which means all CPUs, if more threads decode than these sockets have CPUs.
+// `devices`: see cpus_near.
 std::vector<int> decode_cpus(const std::vector<telemetry::UsedGpu>& gpus, const ThreadPlan& threads,
                              const std::string& devices = "/sys/bus/pci/devices");
 
