@@ -67,7 +67,7 @@ class GrpcControlClient final : public ControlClient {
         gate_(waits),
         channel_(make_channel(options_.scheduler, options_.security, Traffic::kControl)),
         stub_(proto::Scheduler::NewStub(channel_)),
-        line_(options_, *stub_, gate_, waits_, [this](const Error& error) { on_line_failure(error); }) {}
+        line_(options_, channel_, gate_, waits_, [this](const Error& error) { on_line_failure(error); }) {}
 
   Result<JoinReply> join(const JoinRequest& request, const Prepare& prepare) override {
     proto::JoinRequest message = to_proto(request, options_.incarnation);

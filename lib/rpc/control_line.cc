@@ -6,6 +6,7 @@
 
 #include "base/thread.h"
 #include "rpc/channel.h"
+#include "rpc/control_stream.h"
 #include "rpc/scheduler_messages.h"
 #include "rpc/status.h"
 
@@ -42,10 +43,10 @@ class ControlLine::Events final : public ControlStream::Events {
   uint64_t id_;
 };
 
-ControlLine::ControlLine(const ControlOptions& options, proto::Scheduler::Stub& stub, StepGate& gate, Waits& waits,
-                         std::function<void(const Error&)> on_failure)
+ControlLine::ControlLine(const ControlOptions& options, std::shared_ptr<grpc::Channel> channel, StepGate& gate,
+                         Waits& waits, std::function<void(const Error&)> on_failure)
     : options_(options),
-      stub_(stub),
+      channel_(std::move(channel)),
       gate_(gate),
       waits_(waits),
       own_report_(options.registry, options.tracer, waits),
@@ -180,7 +181,7 @@ void ControlLine::open_stream() {
     last_try_ = Clock::now();
     answered_ = false;
     stop_sent_ = false;
-    opened = ControlStream::make(tracker_, stub_, std::move(context), std::make_unique<Events>(*this, ++stream_id_));
+    opened = ControlStream::make(tracker_, channel_, std::move(context), std::make_unique<Events>(*this, ++stream_id_));
     stream_ = opened;
   }
   opened->start();

@@ -12,18 +12,30 @@
 #include "base/mutex.h"
 #include "base/waits.h"
 #include "rpc/control_client.h"
-#include "rpc/control_stream.h"
 #include "rpc/own_report.h"
 #include "rpc/step_gate.h"
-#include "scheduler.grpc.pb.h"
+#include "rpc/tracker.h"
+
+namespace grpc {
+class Channel;
+class Status;
+}  // namespace grpc
+
+namespace dtrain::proto {
+class Alive;
+class Down;
+class Heartbeat;
+}  // namespace dtrain::proto
 
 namespace dtrain::rpc {
+
+class ControlStream;
 
 // Any thread may call it.
 class ControlLine {
  public:
   // The arguments must outlive this object. `on_failure`: see ControlClient.
-  ControlLine(const ControlOptions& options, proto::Scheduler::Stub& stub, StepGate& gate, Waits& waits,
+  ControlLine(const ControlOptions& options, std::shared_ptr<grpc::Channel> channel, StepGate& gate, Waits& waits,
               std::function<void(const Error&)> on_failure);
   ~ControlLine();
 
@@ -68,7 +80,7 @@ class ControlLine {
   void fail_locked(Error error) DT_REQUIRES(mutex_);
 
   const ControlOptions& options_;
-  proto::Scheduler::Stub& stub_;
+  std::shared_ptr<grpc::Channel> channel_;
   StepGate& gate_;
   Waits& waits_;
   OwnReport own_report_;

@@ -14,10 +14,10 @@ constexpr std::chrono::seconds kWriteEnds{1};
 
 }  // namespace
 
-std::shared_ptr<ControlStream> ControlStream::make(Tracker& tracker, proto::Scheduler::Stub& stub,
+std::shared_ptr<ControlStream> ControlStream::make(Tracker& tracker, const std::shared_ptr<grpc::Channel>& channel,
                                                    std::unique_ptr<grpc::ClientContext> context,
                                                    std::unique_ptr<Events> events) {
-  return std::shared_ptr<ControlStream>(new ControlStream(tracker, stub, std::move(context), std::move(events)));
+  return std::shared_ptr<ControlStream>(new ControlStream(tracker, channel, std::move(context), std::move(events)));
 }
 
 // The thread is detached, because the owner may drop the stream in a reaction, which runs on this thread. The owner
@@ -49,7 +49,7 @@ void ControlStream::close() {
 }
 
 void ControlStream::read_until_end() {
-  const std::unique_ptr<Call> call = stub_.Control(context_.get());
+  const std::unique_ptr<Call> call = stub_->Control(context_.get());
   std::thread writer([this, &call] {
     name_thread("control-out");
     write_until_closed(*call);

@@ -33,8 +33,8 @@ class ControlStream : public std::enable_shared_from_this<ControlStream> {
     virtual void on_end(const grpc::Status& status) = 0;
   };
 
-  // Nothing starts before start(). `stub` must live until `tracker` is idle.
-  static std::shared_ptr<ControlStream> make(Tracker& tracker, proto::Scheduler::Stub& stub,
+  // Nothing starts before start().
+  static std::shared_ptr<ControlStream> make(Tracker& tracker, const std::shared_ptr<grpc::Channel>& channel,
                                              std::unique_ptr<grpc::ClientContext> context,
                                              std::unique_ptr<Events> events);
   void start();
@@ -43,9 +43,12 @@ class ControlStream : public std::enable_shared_from_this<ControlStream> {
   void cancel() DT_EXCLUDES(mutex_);
 
  private:
-  ControlStream(Tracker& tracker, proto::Scheduler::Stub& stub, std::unique_ptr<grpc::ClientContext> context,
-                std::unique_ptr<Events> events)
-      : token_(tracker), stub_(stub), context_(std::move(context)), events_(std::move(events)) {}
+  ControlStream(Tracker& tracker, const std::shared_ptr<grpc::Channel>& channel,
+                std::unique_ptr<grpc::ClientContext> context, std::unique_ptr<Events> events)
+      : token_(tracker),
+        stub_(proto::Scheduler::NewStub(channel)),
+        context_(std::move(context)),
+        events_(std::move(events)) {}
 
   using Call = grpc::ClientReaderWriter<proto::Up, proto::Down>;
   void read_until_end();
@@ -55,9 +58,9 @@ class ControlStream : public std::enable_shared_from_this<ControlStream> {
   void close() DT_EXCLUDES(mutex_);
   std::optional<proto::Up> next() DT_EXCLUDES(mutex_);
 
-  // The first member, so it is destroyed last, after the context, which holds the channel.
+  // The first member, so it is destroyed last, after the stub and the context, which hold the channel.
   Tracker::Token token_;
-  proto::Scheduler::Stub& stub_;
+  std::unique_ptr<proto::Scheduler::Stub> stub_;
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<Events> events_;
   std::optional<grpc::Status> failure_;  // used by the reading thread

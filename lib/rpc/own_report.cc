@@ -6,6 +6,7 @@
 
 #include "base/thread.h"
 #include "rpc/scheduler_messages.h"
+#include "scheduler.pb.h"
 
 namespace dtrain::rpc {
 
@@ -16,7 +17,15 @@ constexpr size_t kWaitNameMax = 200;
 }  // namespace
 
 OwnReport::OwnReport(telemetry::Registry* registry, telemetry::Tracer* tracer, Waits& waits)
-    : registry_(registry), tracer_(tracer), waits_(waits), newest_at_(Clock::now()) {}
+    : registry_(registry),
+      tracer_(tracer),
+      waits_(waits),
+      newest_(std::make_unique<proto::Heartbeat>()),
+      newest_at_(Clock::now()) {}
+
+OwnReport::~OwnReport() {
+  end();
+}
 
 void OwnReport::start(std::function<void(Error)> failed) {
   thread_ = std::thread([this, failed = std::move(failed)] {
@@ -53,7 +62,7 @@ Result<> OwnReport::prepare_until_end() {
     closed = over;
     proto::Heartbeat report = prepare();
     const MutexLock lock(mutex_);
-    newest_ = std::move(report);
+    *newest_ = std::move(report);
     newest_at_ = Clock::now();
     prepared_ = wanted;
     prepared_changed_.notify_all();
@@ -65,7 +74,7 @@ proto::Heartbeat OwnReport::renew(std::chrono::milliseconds patience) {
   const uint64_t asked = ++wanted_;
   wanted_changed_.notify_all();
   prepared_changed_.wait_for(mutex_, patience, [&]() DT_REQUIRES(mutex_) { return ending_ || prepared_ >= asked; });
-  proto::Heartbeat report = newest_;
+  proto::Heartbeat report = *newest_;
   const double age = std::chrono::duration<double>(Clock::now() - newest_at_).count();
   report.set_report_age_s(age);
   if (!report.wait().empty()) report.set_wait_s(report.wait_s() + age);

@@ -7,14 +7,18 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <thread>
 
 #include "base/error.h"
 #include "base/mutex.h"
 #include "base/waits.h"
-#include "scheduler.pb.h"
 #include "telemetry/registry.h"
 #include "telemetry/tracer.h"
+
+namespace dtrain::proto {
+class Heartbeat;
+}
 
 namespace dtrain::rpc {
 
@@ -23,7 +27,7 @@ class OwnReport {
  public:
   // What the arguments point to must outlive this object; registry and tracer may be null.
   OwnReport(telemetry::Registry* registry, telemetry::Tracer* tracer, Waits& waits);
-  ~OwnReport() { end(); }
+  ~OwnReport();
   OwnReport(const OwnReport&) = delete;
   OwnReport& operator=(const OwnReport&) = delete;
 
@@ -55,7 +59,7 @@ class OwnReport {
   uint64_t prepared_ DT_GUARDED_BY(mutex_) = 0;  // the value of `wanted_` when the newest report was begun
   uint64_t over_ DT_GUARDED_BY(mutex_) = 0;      // number of the newest trace that is over
   bool ending_ DT_GUARDED_BY(mutex_) = false;
-  proto::Heartbeat newest_ DT_GUARDED_BY(mutex_);
+  std::unique_ptr<proto::Heartbeat> newest_ DT_GUARDED_BY(mutex_);  // never null
   Clock::time_point newest_at_ DT_GUARDED_BY(mutex_);
 };
 
