@@ -5,6 +5,7 @@
 // and hear the scheduler.
 #pragma once
 
+#include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/sync_stream.h>
 

@@ -12,6 +12,7 @@ Activity worker(int rank, uint64_t steps, const std::string& wait = "") {
 
 std::vector<std::string> names(const std::vector<Stalled>& stalled) {
   std::vector<std::string> all;
+  all.reserve(stalled.size());
   for (const Stalled& one : stalled) all.push_back(one.who);
   return all;
 }
@@ -58,6 +59,7 @@ TEST_CASE("a process that cannot report is named, also a server", "[stall]") {
 TEST_CASE("if each worker waits for another process, the waits are listed", "[stall]") {
   StallWatch watch(60);
   std::vector<Activity> all;
+  all.reserve(7);
   for (int rank = 0; rank < 6; rank++) all.push_back(worker(rank, 5, "key 1 on server 0"));
   CHECK(watch.update(all, 0).empty());
   all.push_back({.who = "server 0", .wait = "the workers to be done", .report_age_s = 31});
