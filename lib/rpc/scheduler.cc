@@ -443,8 +443,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
 }  // namespace
 
-Result<std::unique_ptr<Scheduler>> Scheduler::start(SchedulerOptions options, Log log) {
-  auto driver = std::make_unique<Driver>(std::move(options), std::move(log));
+Result<std::unique_ptr<Scheduler>> Scheduler::start(SchedulerOptions options, const Log& log) {
+  auto driver = std::make_unique<Driver>(std::move(options), log);
   DT_TRY_VOID(driver->begin());
   return std::unique_ptr<Scheduler>(std::move(driver));
 }

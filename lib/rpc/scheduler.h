@@ -56,7 +56,7 @@ struct MemberPulse {
 class Scheduler {
  public:
   // Starts to listen, and returns. Code::kStartup: see rpc::listen.
-  static Result<std::unique_ptr<Scheduler>> start(SchedulerOptions options, Log log);
+  static Result<std::unique_ptr<Scheduler>> start(SchedulerOptions options, const Log& log);
   virtual ~Scheduler() = default;
 
   [[nodiscard]] virtual uint16_t port() const = 0;

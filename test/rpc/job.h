@@ -69,14 +69,14 @@ class Process {
 class Job {
  public:
   explicit Job(sync::membership::Settings settings, Security as = security(), std::vector<uint32_t> stop_set_of = {},
-               Log log = Log::silent()) {
+               const Log& log = Log::silent()) {
     SchedulerOptions options;
     options.security = std::move(as);
     options.membership = std::move(settings);
     options.finish_job = [text = options.membership.job_text, stop_set_of](const Joined&) -> Result<CompleteJob> {
       return CompleteJob{text + "placement = 0:0:0:4:0\n", stop_set_of};
     };
-    scheduler = Scheduler::start(std::move(options), std::move(log)).value();
+    scheduler = Scheduler::start(std::move(options), log).value();
   }
   Process& add(Role role) {
     processes.push_back(std::make_unique<Process>(scheduler->port(), role));
