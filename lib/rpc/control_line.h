@@ -92,8 +92,8 @@ class ControlLine {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   bool nudged_ DT_GUARDED_BY(mutex_) = false;  // whether the heartbeat thread has something to do
-  std::shared_ptr<ControlStream> stream_
-      DT_GUARDED_BY(mutex_);                      // the open stream to the scheduler; null if there is none
+  // The open stream to the scheduler; null if there is none.
+  std::shared_ptr<ControlStream> stream_ DT_GUARDED_BY(mutex_);
   uint64_t stream_id_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest stream
   bool answered_ DT_GUARDED_BY(mutex_) = false;   // whether the scheduler has sent a message on the newest stream
   Clock::time_point last_try_ DT_GUARDED_BY(mutex_);

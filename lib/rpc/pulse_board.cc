@@ -14,16 +14,10 @@ bool PulseBoard::hear(Incarnation incarnation, int64_t sent_us, MemberPulse hear
   return true;
 }
 
-void PulseBoard::mark_lost(const Member& member) {
+void PulseBoard::mark(const Member& member, bool MemberPulse::*state) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find(member);
-  if (found != entries_.end()) found->second.pulse.is_lost = true;
-}
-
-void PulseBoard::mark_ended(const Member& member) {
-  const MutexLock lock(mutex_);
-  const auto found = entries_.find(member);
-  if (found != entries_.end()) found->second.pulse.has_ended = true;
+  if (found != entries_.end()) found->second.pulse.*state = true;
 }
 
 std::vector<MemberPulse> PulseBoard::all() const {

@@ -18,13 +18,15 @@ class PulseBoard {
   // separate call.
   bool hear(Incarnation incarnation, int64_t sent_us, MemberPulse heard) DT_EXCLUDES(mutex_);
   // Records that the process is lost and that no further heartbeat of it is expected.
-  void mark_lost(const Member& member) DT_EXCLUDES(mutex_);
+  void mark_lost(const Member& member) { mark(member, &MemberPulse::is_lost); }
   // Records that the process has said goodbye.
-  void mark_ended(const Member& member) DT_EXCLUDES(mutex_);
+  void mark_ended(const Member& member) { mark(member, &MemberPulse::has_ended); }
   // The pulses of all processes that have reported, in the order of Member.
   [[nodiscard]] std::vector<MemberPulse> all() const DT_EXCLUDES(mutex_);
 
  private:
+  void mark(const Member& member, bool MemberPulse::*state) DT_EXCLUDES(mutex_);
+
   struct Entry {
     Incarnation incarnation = 0;
     int64_t sent_us = 0;

@@ -195,18 +195,16 @@ Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_with(exec::Options 
 }
 
 void Training::open_loaders() {
-  data::LoaderOptions training = options_.training_data;
-  training.timeline = timeline();
-  training.allocate = devices_->backend(0).batch_memory();
-  training.cpus = decode_cpus(devices_->gpus(), plan_threads(setup_.process.flags));
-  setup_.process.log.info("images go to the devices as {}", training.pixels ? "pixels, uint8" : "floats, float32");
-  training_data_ = std::make_unique<data::Loader>(setup_.data.train, std::move(training), setup_.process.log);
-  if (setup_.data.validation == nullptr) return;
-  data::LoaderOptions validation = options_.validation_data;
-  validation.timeline = timeline();
-  validation.allocate = devices_->backend(0).batch_memory();
-  validation.cpus = decode_cpus(devices_->gpus(), plan_threads(setup_.process.flags));
-  validation_data_ = std::make_unique<data::Loader>(setup_.data.validation, std::move(validation), setup_.process.log);
+  const auto open = [this](const std::shared_ptr<const data::Dataset>& dataset, data::LoaderOptions options) {
+    options.timeline = timeline();
+    options.allocate = devices_->backend(0).batch_memory();
+    options.cpus = decode_cpus(devices_->gpus(), plan_threads(setup_.process.flags));
+    return std::make_unique<data::Loader>(dataset, std::move(options), setup_.process.log);
+  };
+  setup_.process.log.info("images go to the devices as {}",
+                          options_.training_data.pixels ? "pixels, uint8" : "floats, float32");
+  training_data_ = open(setup_.data.train, options_.training_data);
+  if (setup_.data.validation != nullptr) validation_data_ = open(setup_.data.validation, options_.validation_data);
 }
 
 }  // namespace dtrain::role
