@@ -29,9 +29,11 @@ constexpr int kControlReplyMax = 64 << 20;   // the reply to a barrier holds the
 constexpr int kControlRequestMax = 8 << 20;  // the request of a barrier holds one worker's message, at most 4 MiB
 constexpr int kDataMessageMax = static_cast<int>(kDataMessageBytesMax);
 
-// Pings detect a connection whose other end has vanished, for instance because its host lost power. Heartbeats detect
-// it sooner, but only once the job runs.
+// Heartbeats detect a lost process sooner than pings do, but only once the job runs.
 constexpr int kKeepaliveMs = 20'000;
+// The shortest time between two pings that a server accepts. A worker pings its servers often enough to notice a cut
+// connection within the heartbeat timeout, which is at least 300 ms.
+constexpr int kPingGapMs = 50;
 
 // Each connection holds a file descriptor, and a process has few of them. A connection is closed if nothing has arrived
 // on it within this time, if its HTTP/2 handshake takes longer, or if it carries no call for this long: every member of
@@ -56,17 +58,17 @@ void tune_for_data(Arguments&& set) {
 }
 
 template <class Arguments>
-void keep_alive(Arguments&& set) {
-  set(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+void keep_alive(const Silence& silence, Arguments&& set) {
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(silence.ping_after.count()));
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(silence.ping_limit.count()));
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }
 
-grpc::ChannelArguments client_arguments(Traffic traffic, bool this_host) {
+grpc::ChannelArguments client_arguments(Traffic traffic, const Silence& silence, bool this_host) {
   grpc::ChannelArguments arguments;
   const auto set = [&](const char* name, int value) { arguments.SetInt(name, value); };
-  keep_alive(set);
+  keep_alive(silence, set);
   if (traffic == Traffic::kData) tune_for_data(set);
   if (traffic == Traffic::kData && this_host) arguments.SetSocketMutator(loopback_mutator());
   set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, traffic == Traffic::kData ? kDataMessageMax : kControlReplyMax);
@@ -140,8 +142,8 @@ std::pair<std::unique_ptr<grpc::Server>, Handler> build_server(
   using Builder = grpc::ServerBuilder::experimental_type;
   grpc::ServerBuilder builder;
   const auto set = [&](const char* name, int value) { builder.AddChannelArgument(name, value); };
-  keep_alive(set);
-  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kKeepaliveMs / 4);
+  keep_alive({}, set);
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, traffic == Traffic::kData ? kPingGapMs : kKeepaliveMs / 4);
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kSilenceMs);
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
   if (traffic == Traffic::kData) tune_for_data(set);
@@ -165,9 +167,10 @@ void push(UniqueFd connection, Traffic traffic, grpc::experimental::ExternalConn
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> make_channel(const net::Endpoint& peer, const Security& security, Traffic traffic) {
+std::shared_ptr<grpc::Channel> make_channel(const net::Endpoint& peer, const Security& security, Traffic traffic,
+                                            const Silence& silence) {
   return grpc::CreateCustomChannel(to_text(peer), channel_credentials(security),
-                                   client_arguments(traffic, net::is_this_host(peer.host)));
+                                   client_arguments(traffic, silence, net::is_this_host(peer.host)));
 }
 
 void sign(grpc::ClientContext& context, const Security& security) {

@@ -24,8 +24,16 @@ namespace dtrain::rpc {
 
 enum class Traffic { kControl, kData };
 
+// When the other end of a connection counts as vanished, for instance because its host lost power: when nothing has
+// arrived for `ping_after` and a ping gets no answer within `ping_limit`.
+struct Silence {
+  std::chrono::milliseconds ping_after{20'000};
+  std::chrono::milliseconds ping_limit{20'000};
+};
+
 // Does not connect yet. Channels are never shared: each has its own connection.
-std::shared_ptr<grpc::Channel> make_channel(const net::Endpoint& peer, const Security& security, Traffic traffic);
+std::shared_ptr<grpc::Channel> make_channel(const net::Endpoint& peer, const Security& security, Traffic traffic,
+                                            const Silence& silence = {});
 
 // Adds to a call the metadata that check_caller checks. The call then waits for a connection until its deadline or
 // until it is cancelled. Call it before the call starts.

@@ -141,6 +141,7 @@ class GrpcControlClient final : public ControlClient {
 
   void report(const job::WorkerProgress& progress) override { line_.report(progress); }
   void fail_with(const Error& error) override { line_.fail(error); }
+  void report_lost_links(std::vector<LostLink> links) override { line_.report_lost_links(std::move(links)); }
   Result<> wait_finish() override { return line_.wait_finish(); }
   Result<> state() const override {
     if (auto error = line_.error()) return tl::unexpected(std::move(*error));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -66,6 +67,10 @@ class ControlClient : public job::Coordinator {
   // before: then they return the first error. done() passes the error to the scheduler, which passes it to the other
   // processes. Any thread may call this.
   virtual void fail_with(const Error& error) = 0;
+
+  // Tells the scheduler at once, and with each heartbeat, which connections to servers are lost at the moment. If one
+  // stays lost for the heartbeat timeout, the scheduler decides which end counts as lost. Any thread may call this.
+  virtual void report_lost_links(std::vector<LostLink> links) = 0;
 
   // For servers: returns when all workers are done. kPreempted if the job was asked to stop; the job's error if it
   // failed.

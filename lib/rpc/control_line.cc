@@ -100,6 +100,18 @@ void ControlLine::report(const job::WorkerProgress& progress) {
   progress_ = progress;
 }
 
+void ControlLine::report_lost_links(std::vector<LostLink> links) {
+  const MutexLock lock(mutex_);
+  lost_links_ = std::move(links);
+  has_link_news_ = true;
+  nudge();
+}
+
+bool ControlLine::must_beat_now() {
+  const MutexLock lock(mutex_);
+  return stream_ != nullptr && std::exchange(has_link_news_, false);
+}
+
 Result<> ControlLine::wait_finish() {
   const Waits::Wait wait(waits_, [] { return std::string("the workers to be done"); });
   const MutexLock lock(mutex_);
@@ -134,7 +146,7 @@ Result<> ControlLine::beat_until_end() {
   std::optional<Clock::time_point> last_beat;
   while (true) {
     open_stream();
-    if (!last_beat || Clock::now() >= *last_beat + beat_interval()) {
+    if (!last_beat || must_beat_now() || Clock::now() >= *last_beat + beat_interval()) {
       beat();
       last_beat = Clock::now();
     }
@@ -205,6 +217,14 @@ void ControlLine::add_progress(proto::Heartbeat& to) const {
   if (progress_.validated) to.set_validated(*progress_.validated);
   if (progress_.training) set_quality(*progress_.training, *to.mutable_training());
   if (progress_.validation) set_quality(*progress_.validation, *to.mutable_validation());
+  const auto now = Clock::now();
+  for (const LostLink& link : lost_links_) {
+    proto::LostLink& one = *to.add_lost_links();
+    one.set_server(link.server);
+    one.set_lost_ms(
+        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now - link.since).count()));
+    one.set_why(link.why);
+  }
   to.set_sent_us(now_us());  // the clock is read under the lock, so that a report with a later time is always newer
 }
 

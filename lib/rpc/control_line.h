@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/mutex.h"
@@ -47,6 +48,7 @@ class ControlLine {
   void request_trace(uint64_t steps) DT_EXCLUDES(mutex_);
   // Sets what the next heartbeats report.
   void report(const job::WorkerProgress& progress);
+  void report_lost_links(std::vector<LostLink> links) DT_EXCLUDES(mutex_);
   Result<> wait_finish();
   // Returns a heartbeat with the current state of the process, for its goodbye.
   [[nodiscard]] proto::Heartbeat last_heartbeat() const DT_EXCLUDES(mutex_);
@@ -66,6 +68,7 @@ class ControlLine {
   void add_progress(proto::Heartbeat& to) const DT_EXCLUDES(mutex_);
   void send_stop() DT_EXCLUDES(mutex_);
   [[nodiscard]] std::chrono::milliseconds beat_interval() const;
+  [[nodiscard]] bool must_beat_now() DT_EXCLUDES(mutex_);
   void look_for_silence() DT_EXCLUDES(mutex_);
   void report_failure() DT_EXCLUDES(mutex_);
   [[nodiscard]] Clock::time_point wake_time(Clock::time_point next_beat) const DT_REQUIRES(mutex_);
@@ -100,6 +103,8 @@ class ControlLine {
   Clock::time_point heard_ DT_GUARDED_BY(mutex_);
   std::optional<Clock::time_point> lost_since_ DT_GUARDED_BY(mutex_);
   job::WorkerProgress progress_ DT_GUARDED_BY(mutex_);
+  std::vector<LostLink> lost_links_ DT_GUARDED_BY(mutex_);
+  bool has_link_news_ DT_GUARDED_BY(mutex_) = false;  // whether no heartbeat has carried lost_links_ yet
   bool stop_requested_ DT_GUARDED_BY(mutex_) = false;
   bool stop_sent_ DT_GUARDED_BY(mutex_) = false;
   bool finished_ DT_GUARDED_BY(mutex_) = false;

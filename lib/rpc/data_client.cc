@@ -62,11 +62,9 @@ class Link final : public kvstore::Pipe {
         owner_(owner),
         log_(std::move(log)),
         lanes_(static_cast<size_t>(options.lanes)),
-        state_({.streams = lanes_.size(),
-                .retry_first = options.retry_first,
-                .retry_last = options.retry_last,
-                .reopen_limit = options.reopen_limit}) {
-    for (Lane& lane : lanes_) lane.channel = make_channel(endpoint_, options.security, Traffic::kData);
+        state_({.streams = lanes_.size(), .retry_first = options.retry_first, .retry_last = options.retry_last}) {
+    const Silence silence{.ping_after = options.heartbeat_timeout / 4, .ping_limit = options.heartbeat_timeout / 2};
+    for (Lane& lane : lanes_) lane.channel = make_channel(endpoint_, options.security, Traffic::kData, silence);
   }
 
   void send(kvstore::Message message) override {
@@ -96,16 +94,15 @@ class Link final : public kvstore::Pipe {
     const MutexLock lock(mutex_);
     return state_.due();
   }
-  // The error if the server could not be reached again within reopen_limit.
-  [[nodiscard]] std::optional<Error> overdue() const {
+  // Nullopt if the link is open or was never open.
+  [[nodiscard]] std::optional<LostLink> loss() const {
     const MutexLock lock(mutex_);
-    if (!state_.is_overdue(Clock::now())) return std::nullopt;
-    return Error{Code::kPeerLost,
-                 fmt::format("worker {} on {} lost the connection to {} and could not open another one for {:g} s: {}; "
-                             "both processes are alive, so check the network and firewalls between these two hosts",
-                             options_.rank, options_.host, name(), options_.reopen_limit.count() / 1000.0,
-                             last_error_.empty() ? "it was cut" : printable(last_error_)),
-                 {}};
+    const std::optional<Clock::time_point> since = state_.lost_at();
+    if (!since) return std::nullopt;
+    return LostLink{.server = server_,
+                    .since = *since,
+                    .why = fmt::format("from {} to {}: {}", options_.host, to_text(endpoint_),
+                                       last_error_.empty() ? "it was cut" : printable(last_error_))};
   }
   [[nodiscard]] bool open() const {
     const MutexLock lock(mutex_);
@@ -308,6 +305,9 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
   std::vector<std::shared_ptr<kvstore::Pipe>> pipes() const override { return {links_.begin(), links_.end()}; }
 
   void on_failure(std::function<void(const Error&)> callback) override { callback_ = std::move(callback); }
+  void on_lost_links(std::function<void(const std::vector<LostLink>&)> callback) override {
+    lost_callback_ = std::move(callback);
+  }
 
   Result<> connect(milliseconds limit) override {
     const Waits::Wait wait(waits_, [this] { return "the connection to " + missing(); });
@@ -337,6 +337,7 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
       changed_.notify_all();
     }
     if (thread_.joinable()) thread_.join();
+    lost_wait_.reset();
     for (const auto& link : links_) link->close();
     for (const auto& link : links_) {
       const Waits::Wait wait(waits_, [&link] { return fmt::format("the streams to {} to end", link->name()); });
@@ -405,6 +406,24 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
     return !closed_ && !error_;
   }
 
+  [[nodiscard]] std::vector<LostLink> lost_links() const {
+    std::vector<LostLink> lost;
+    for (const auto& link : links_) {
+      if (std::optional<LostLink> one = link->loss()) lost.push_back(*std::move(one));
+    }
+    return lost;
+  }
+
+  // Reports which links are lost if they are not those of the last report.
+  void report_lost_links() {
+    std::vector<LostLink> lost = lost_links();
+    if (lost == reported_) return;
+    if (lost.empty()) lost_wait_.reset();
+    if (!lost.empty() && !lost_wait_) lost_wait_.emplace(waits_, [this] { return missing() + " to be reached again"; });
+    if (lost_callback_) lost_callback_(lost);
+    reported_ = std::move(lost);
+  }
+
   void keep_connected() {
     auto look_at = Clock::now() + kLookAtTls;
     const MutexLock lock(mutex_);
@@ -413,8 +432,8 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
       auto due = Clock::now() + std::chrono::hours(1);
       {
         const MutexUnlock unlocked(mutex_);
+        report_lost_links();
         for (const auto& link : links_) {
-          if (std::optional<Error> error = link->overdue()) on_failure(*std::move(error));
           link->open_if_due();
           due = std::min(due, link->due());
         }
@@ -433,6 +452,9 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
   Waits& waits_;
   Log log_;
   std::function<void(const Error&)> callback_;
+  std::function<void(const std::vector<LostLink>&)> lost_callback_;
+  std::vector<LostLink> reported_;        // the lost links that were reported last; used by thread_
+  std::optional<Waits::Wait> lost_wait_;  // open while links are lost; used by thread_
   std::vector<std::shared_ptr<Link>> links_;
   std::thread thread_;
 

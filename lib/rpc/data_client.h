@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/waits.h"
 #include "kvstore/wire/transport.h"
+#include "rpc/job_types.h"
 #include "rpc/security.h"
 
 namespace dtrain::rpc {
@@ -28,11 +29,12 @@ struct DataClientOptions {
   int lanes = 4;
   // A broken connection is opened again after 0.1 s; the delay doubles with each attempt until the server has sent a
   // message. The log names the server and the reason, at most once a minute. The scheduler decides whether the server
-  // is dead. If the server lives but this worker cannot reach it for `reopen_limit`, the worker fails: on_failure gets
-  // kPeerLost.
+  // or this worker is lost.
   std::chrono::milliseconds retry_first{100};
   std::chrono::milliseconds retry_last{5'000};
-  std::chrono::milliseconds reopen_limit{std::chrono::hours(1)};
+  // A connection on which nothing has arrived for a quarter of this time, and on which a ping then has no answer for
+  // half of it, counts as broken.
+  std::chrono::milliseconds heartbeat_timeout{10'000};
 };
 
 class DataClient {
@@ -52,10 +54,12 @@ class DataClient {
   // Reports that the job has failed: connect() returns `why`, and no connection is opened again. Any thread may call
   // it.
   virtual void cancel(const Error& why) = 0;
-  // Sets a callback for permanent failures: a server refuses this worker for good or cannot be reached again, or a
-  // reaction throws. It is called at most once, from a thread of the transport, and must be short. Call this before
-  // connect.
+  // Sets a callback for permanent failures: a server refuses this worker for good, or a reaction throws. It is called
+  // at most once, from a thread of the transport, and must be short. Call this before connect.
   virtual void on_failure(std::function<void(const Error&)> callback) = 0;
+  // Sets a callback for the connections that were open and are lost now, sorted by server. It is called whenever they
+  // change, from a thread of the client, and must be short. Call this before connect.
+  virtual void on_lost_links(std::function<void(const std::vector<LostLink>&)> callback) = 0;
   // Ends connect() and all streams. No event follows. Any thread may call it, except from inside an event.
   virtual void close() = 0;
 };

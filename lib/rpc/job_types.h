@@ -1,6 +1,7 @@
 // The messages between the scheduler and the other processes of a job, as plain values.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -54,6 +55,14 @@ struct JoinReply {
     }
     return found;
   }
+};
+
+// A connection to a server that this worker has lost and not opened again.
+struct LostLink {
+  uint32_t server = 0;
+  std::chrono::steady_clock::time_point since;
+  std::string why;  // a text such as "from node1 to 10.0.0.2:4000: Connection refused"
+  bool operator==(const LostLink&) const = default;
 };
 
 // The content of a heartbeat.

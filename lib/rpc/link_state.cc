@@ -37,14 +37,4 @@ std::optional<std::chrono::milliseconds> LinkState::end(Time now, bool has_answe
   return delay;
 }
 
-LinkState::Time LinkState::due() const {
-  if (phase_ == Phase::kClosed) return Time::max();
-  const Time limit = lost_at_ ? *lost_at_ + limits_.reopen_limit : Time::max();
-  return phase_ == Phase::kIdle ? std::min(limit, retry_at_) : limit;
-}
-
-bool LinkState::is_overdue(Time now) const {
-  return phase_ != Phase::kClosed && lost_at_ && now >= *lost_at_ + limits_.reopen_limit;
-}
-
 }  // namespace dtrain::rpc

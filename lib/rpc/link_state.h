@@ -13,7 +13,6 @@ namespace dtrain::rpc {
 struct LinkLimits {
   size_t streams = 1;
   std::chrono::milliseconds retry_first{0}, retry_last{0};  // delays before streams are opened again
-  std::chrono::milliseconds reopen_limit{0};  // if a link that was open stays lost for this long, it is given up
 };
 
 class LinkState {
@@ -46,10 +45,10 @@ class LinkState {
 
   [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] bool has_been_open() const { return has_been_open_; }
-  // The earliest time at which the result of open() or is_overdue() can change.
-  [[nodiscard]] Time due() const;
-  // Whether the link has been lost for longer than the limit.
-  [[nodiscard]] bool is_overdue(Time now) const;
+  // The earliest time at which open() can return true, as far as is known.
+  [[nodiscard]] Time due() const { return phase_ == Phase::kIdle ? retry_at_ : Time::max(); }
+  // When the link was lost; nullopt if it is open, was never open, or is closed.
+  [[nodiscard]] std::optional<Time> lost_at() const { return phase_ == Phase::kClosed ? std::nullopt : lost_at_; }
 
  private:
   const LinkLimits limits_;
@@ -60,7 +59,7 @@ class LinkState {
   bool is_trusted_ = true;
   std::chrono::milliseconds retry_;
   Time retry_at_ = {};
-  std::optional<Time> lost_at_ = {};  // when the link was lost, if it was open before and is not now
+  std::optional<Time> lost_at_ = {};
 };
 
 }  // namespace dtrain::rpc

@@ -261,6 +261,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const telemetry::Span span(tracing_.timeline(), "heartbeat", "scheduler");
     send_alive(stream, up.heartbeat().sent_us());
     on(membership::Heartbeat{incarnation});
+    on(lost_links(incarnation, up.heartbeat()));
     note(incarnation, up.heartbeat());
   }
 

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/overloaded.h"
+#include "base/printable.h"
 #include "rpc/contribution.h"
 #include "rpc/status.h"
 
@@ -49,6 +50,14 @@ membership::Done to_event(const proto::DoneRequest& request) {
     done.message = error.message;
   }
   return done;
+}
+
+membership::LinksLost lost_links(Incarnation worker, const proto::Heartbeat& beat) {
+  membership::LinksLost event{worker, {}};
+  for (const proto::LostLink& link : beat.lost_links()) {
+    event.links.push_back({link.server(), link.lost_ms(), printable(link.why())});
+  }
+  return event;
 }
 
 namespace {

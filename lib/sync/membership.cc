@@ -149,6 +149,7 @@ void Machine::handle(const Tick&, Out& out) {
   if (phase_ == Phase::kStarting) return;
   if (phase_ != Phase::kFailing) {
     look_for_lost(out);
+    look_for_cut_links(out);
     look_for_missing(out);
   }
   settle(out);
@@ -159,6 +160,7 @@ void Machine::handle(const Slept& event, Out&) {
   for (auto& [incarnation, process] : processes_) {
     process.heard_ms = std::min(now_ms_, process.heard_ms + event.ms);
     if (process.closed_ms) process.closed_ms = now_ms_;
+    for (auto& [server, link] : process.cut_links) link.since_ms = std::min(now_ms_, link.since_ms + event.ms);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -89,6 +90,16 @@ struct StreamClosed {
 struct Heartbeat {
   Incarnation incarnation = 0;
 };
+// The connections to servers that a worker has lost and not opened again. Replaces the worker's earlier report.
+struct LostLink {
+  uint32_t server = 0;
+  Millis lost_ms = 0;  // how long ago the connection was lost
+  std::string why;     // a text such as "from node1 to 10.0.0.2:4000: Connection refused"
+};
+struct LinksLost {
+  Incarnation incarnation = 0;
+  std::vector<LostLink> links;
+};
 struct BarrierEnter {
   Incarnation incarnation = 0;
   std::string name;
@@ -131,8 +142,8 @@ struct Tick {};
 struct Slept {
   Millis ms = 0;
 };
-using Event = std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, BarrierEnter,
-                           StopRequested, Held, Done, GiveUp, Tick, Slept>;
+using Event = std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, LinksLost,
+                           BarrierEnter, StopRequested, Held, Done, GiveUp, Tick, Slept>;
 
 // ---- Effects, which the machine returns.
 
@@ -242,6 +253,10 @@ class Machine {
     kFailing,    // StopJob was sent
     kEnded,
   };
+  struct CutLink {
+    Millis since_ms = 0;
+    std::string why;
+  };
   struct Process {
     Join join;
     uint64_t arrival = 0;
@@ -251,6 +266,7 @@ class Machine {
     bool has_ended = false;                 // whether the process is done or lost
     std::optional<uint64_t> steps_at_hold;  // number of steps that the worker had begun when it answered Hold
     uint64_t steps_begun = 0;               // number of steps that the worker has begun; valid once it is done
+    std::map<uint32_t, CutLink> cut_links;  // connections that the worker has lost, indexed by the server's rank
   };
   struct Barrier {
     BarrierEnter first;                     // the first entry, which the others must match
@@ -268,6 +284,7 @@ class Machine {
   void handle(const StreamOpened& event, Out& out);
   void handle(const StreamClosed& event, Out& out);
   void handle(const Heartbeat& event, Out& out);
+  void handle(const LinksLost& event, Out& out);
   void handle(const BarrierEnter& event, Out& out);
   void handle(const StopRequested& event, Out& out);
   void handle(const Held& event, Out& out);
@@ -293,6 +310,10 @@ class Machine {
   void fail_job(Code code, const std::string& message, Out& out);
   void lose(Process& process, const std::string& how, Out& out);
   void look_for_lost(Out& out);
+  void look_for_cut_links(Out& out);
+  // The processes of a role that have not ended and for which is_meant() is true, sorted.
+  [[nodiscard]] std::vector<Member> live(Role role, const std::function<bool(const Process&)>& is_meant) const;
+  void judge_cut_link(const Process& worker, uint32_t server, Out& out);
   void look_for_missing(Out& out);
   // Makes every decision that is now possible; called after a process entered, answered or left.
   void settle(Out& out);

@@ -11,7 +11,7 @@ using Phase = LinkState::Phase;
 
 namespace {
 
-constexpr LinkLimits kLimits{.streams = 2, .retry_first = 100ms, .retry_last = 500ms, .reopen_limit = 10s};
+constexpr LinkLimits kLimits{.streams = 2, .retry_first = 100ms, .retry_last = 500ms};
 
 // Opens all streams at `now`, which are accepted.
 Accepted open(LinkState& link, LinkState::Time now) {
@@ -60,24 +60,24 @@ TEST_CASE("a link whose stream breaks opens all of them again, later each time u
   CHECK(end(link, now, true) == 200ms);
 }
 
-TEST_CASE("a link that stood is overdue when it has not been opened again within the limit", "[rpc]") {
+TEST_CASE("a link that stood is lost from its first break until all its streams are accepted again", "[rpc]") {
   LinkState link(kLimits);
   const LinkState::Time start{};
   REQUIRE(link.open(start));
   end(link, start, false);
-  CHECK_FALSE(link.is_overdue(start + 1h));  // it never stood: who connects has a limit of its own
+  CHECK_FALSE(link.lost_at());  // it never stood: who connects has a limit of its own
   open(link, start + 1h);
-  end(link, start + 1h, false);
-  CHECK_FALSE(link.is_overdue(start + 1h + 9s));
-  CHECK(link.is_overdue(start + 1h + 10s));
-  REQUIRE(link.open(start + 1h + 9s));
-  CHECK(link.due() == start + 1h + 10s);  // it is not open yet
+  end(link, start + 2h, false);
+  CHECK(link.lost_at() == start + 2h);
+  REQUIRE(link.open(start + 3h));
+  CHECK(link.due() == LinkState::Time::max());
   link.accept();
+  CHECK(link.lost_at() == start + 2h);
   CHECK(link.accept() == Accepted::kReopened);
-  CHECK_FALSE(link.is_overdue(start + 2h));
+  CHECK_FALSE(link.lost_at());
 }
 
-TEST_CASE("a closed link opens nothing and is never overdue", "[rpc]") {
+TEST_CASE("a closed link opens nothing and is never lost", "[rpc]") {
   LinkState link(kLimits);
   const LinkState::Time start{};
   open(link, start);
@@ -85,7 +85,7 @@ TEST_CASE("a closed link opens nothing and is never overdue", "[rpc]") {
   end(link, start, true);
   CHECK(link.phase() == Phase::kClosed);
   CHECK_FALSE(link.open(start + 1h));
-  CHECK_FALSE(link.is_overdue(start + 1h));
+  CHECK_FALSE(link.lost_at());
   CHECK(link.due() == LinkState::Time::max());
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("a closed link opens nothing and is never overdue", "[rpc]") {
 TEST_CASE("a link under random breaks stands exactly while all streams do, and always comes back", "[rpc]") {
   for (uint64_t seed = 0; seed < 300; seed++) {
     RandomStream random(seed, Use::kTest);
-    const LinkLimits limits{.streams = 4, .retry_first = 1ms, .retry_last = 4ms, .reopen_limit = 1h};
+    const LinkLimits limits{.streams = 4, .retry_first = 1ms, .retry_last = 4ms};
     LinkState link(limits);
     LinkState::Time now{};
     size_t alive = 0, accepted = 0, opened = 0;

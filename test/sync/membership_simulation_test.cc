@@ -60,6 +60,34 @@ TEST_CASE("all processes end in time and name a lost process", "[sync][membershi
   CHECK(detected > 100);
 }
 
+// Connections between workers and one server are cut, and some are open again soon. The simulation computes from the
+// cuts who is lost. The timeout is 3 s, a heartbeat may wait 500 ms for its stream, and a message takes up to 20 ms.
+TEST_CASE("of a cut connection the right end is lost, in time, and all learn which", "[sync][membership][sim]") {
+  uint64_t lost_workers = 0, lost_servers = 0, mended = 0;
+  for (uint64_t seed = 1; seed <= 2'000; seed++) {
+    INFO("seed " << seed);
+    const Outcome run = simulate(seed, Disturbance::kCut);
+    REQUIRE(run.ended);
+    REQUIRE(run.survivors_ended);
+    REQUIRE(simulate(seed, Disturbance::kCut).trace == run.trace);
+    if (!run.lost) {
+      REQUIRE_FALSE(run.failure);
+      if (run.mended_links > 0) mended++;
+      continue;
+    }
+    REQUIRE(run.is_right_one_lost);
+    REQUIRE(run.since_first_cut_ms >= 3'000);
+    REQUIRE(run.since_first_cut_ms <= 3'200);
+    REQUIRE(run.failure);
+    REQUIRE(run.failure->code == Code::kPeerLost);
+    for (const std::string& message : run.heard) REQUIRE(message == run.failure->message);
+    (run.lost->role == Role::kWorker ? lost_workers : lost_servers)++;
+  }
+  CHECK(lost_workers > 100);
+  CHECK(lost_servers > 100);
+  CHECK(mended > 50);
+}
+
 // Whenever the signal comes, the workers of each set stop before the same step. No worker waits for one that never
 // begins the step, nor at the end of an epoch for one that never arrives.
 TEST_CASE("the workers of each stop set stop before the same step", "[sync][membership][sim]") {

@@ -267,6 +267,91 @@ TEST_CASE("a process that is given up ends the job, and is told like the others"
   CHECK(job.say(11, GiveUp{{Role::kWorker, 7}, "there is no such worker"}).empty());
 }
 
+namespace {
+
+// What a worker reports about lost connections, by server. They were lost at the time 1000.
+LinksLost links_lost(Millis now_ms, uint32_t worker, const std::vector<uint32_t>& servers) {
+  LinksLost event{Conversation::worker(worker), {}};
+  for (const uint32_t server : servers) event.links.push_back({server, now_ms - 1'000, "refused"});
+  return event;
+}
+void all_are_heard(Conversation& c, Millis now_ms, uint32_t workers, uint32_t servers) {
+  for (uint32_t i = 0; i < workers; i++) (void)c.say(now_ms, Heartbeat{Conversation::worker(i)});
+  for (uint32_t i = 0; i < servers; i++) (void)c.say(now_ms, Heartbeat{Conversation::server(i)});
+}
+
+}  // namespace
+
+TEST_CASE("a worker that cannot open its connection to a server again is lost after the timeout",
+          "[sync][membership]") {
+  Conversation c(settings(2, 2));
+  c.start(2, 2);
+  CHECK(c.say(1'500, links_lost(1'500, 1, {1})).empty());
+  all_are_heard(c, 10'000, 2, 2);
+  CHECK(c.say(10'999, Tick{}).empty());
+  const auto out = c.say(11'000, Tick{});
+  REQUIRE(all<DeclareLost>(out).size() == 1);
+  CHECK(all<DeclareLost>(out)[0].member == Member{Role::kWorker, 1});
+  REQUIRE(notices<StopJob>(out).size() == 4);  // the lost worker is told too
+  CHECK(notices<StopJob>(out)[0].code == Code::kPeerLost);
+  CHECK(notices<StopJob>(out)[0].message ==
+        "worker 1 was lost: it has lost its connection to server 1 and could not open another one for 10.0 s "
+        "(refused), although the scheduler reaches both sides; check the network and firewalls between these hosts");
+}
+
+TEST_CASE("a server is lost if more than half of the live workers have lost it", "[sync][membership]") {
+  Conversation c(settings(5, 2));
+  c.start(5, 2);
+  (void)c.say(1'500, links_lost(1'500, 0, {0}));
+  (void)c.say(1'600, links_lost(1'600, 3, {0}));
+  SECTION("two of five are not enough") {
+    all_are_heard(c, 10'000, 5, 2);
+    CHECK(all<DeclareLost>(c.say(11'000, Tick{}))[0].member.role == Role::kWorker);
+  }
+  SECTION("two of three are, because workers that are done do not count") {
+    for (const uint32_t i : {1, 2}) (void)c.say(2'000, Done{Conversation::worker(i), {}, "", 5});
+    all_are_heard(c, 10'000, 5, 2);
+    const auto out = c.say(11'000, Tick{});
+    CHECK(all<DeclareLost>(out)[0].member == Member{Role::kServer, 0});
+    CHECK_THAT(notices<StopJob>(out)[0].message,
+               Catch::Contains("server 0 was lost: 2 of 3 workers (worker 0, worker 3) have lost their connections"));
+  }
+}
+
+TEST_CASE("a connection that is open again, or whose end is gone, makes nobody lost", "[sync][membership]") {
+  Conversation c(settings(2, 2));
+  c.start(2, 2);
+  (void)c.say(1'500, links_lost(1'500, 1, {0, 1}));
+  SECTION("open again") {
+    (void)c.say(9'000, links_lost(9'000, 1, {}));
+  }
+  SECTION("the worker is done") {
+    (void)c.say(9'000, Done{Conversation::worker(1), {}, "", 5});
+  }
+  SECTION("the scheduler slept") {
+    (void)c.say(60'000, Slept{58'000});
+    all_are_heard(c, 60'000, 2, 2);
+    CHECK(c.say(60'500, Tick{}).empty());
+    return;
+  }
+  SECTION("servers that do not exist") {
+    (void)c.say(9'000, links_lost(9'000, 1, {2, 7}));
+  }
+  all_are_heard(c, 10'000, 2, 2);
+  CHECK(c.say(11'500, Tick{}).empty());
+}
+
+TEST_CASE("of several cut connections the one that was lost first counts", "[sync][membership]") {
+  Conversation c(settings(4, 2));
+  c.start(4, 2);
+  (void)c.say(1'500, LinksLost{Conversation::worker(1), {{0, 100, "second"}, {1, 200, "first"}}});
+  (void)c.say(1'500, LinksLost{Conversation::worker(3), {{0, 50, "third"}}});
+  all_are_heard(c, 11'000, 4, 2);
+  const auto out = c.say(11'600, Tick{});
+  CHECK(all<DeclareLost>(out)[0].member == Member{Role::kWorker, 1});
+  CHECK_THAT(notices<StopJob>(out)[0].message, Catch::Contains("server 1") && Catch::Contains("(first)"));
+}
+
 TEST_CASE("a scheduler that is always late still notices a silent process", "[sync][membership]") {
   Conversation job({.workers = 2, .servers = 1, .job_text = "", .heartbeat_timeout_ms = 10'000, .reconnect_ms = 1'000});
   job.start(2, 1);

@@ -21,7 +21,7 @@
 
 namespace dtrain::sync::membership {
 
-enum class Disturbance { kCalm, kCrash, kSilence, kStop };
+enum class Disturbance { kCalm, kCrash, kSilence, kStop, kCut };
 
 struct Outcome {
   bool ended = false;
@@ -36,6 +36,10 @@ struct Outcome {
   bool met_at_epochs_end = false;  // the stop found some workers waiting at the end of an epoch
   uint64_t reconnects = 0;
   uint64_t regrouped = 0;  // how often
+  uint64_t cut_links = 0, mended_links = 0;
+  std::optional<Member> lost;      // who was declared lost
+  bool is_right_one_lost = false;  // by the rule for cut connections, computed from those that were cut
+  Millis since_first_cut_ms = 0;   // from the first cut that was not mended until somebody was declared lost
   std::string trace;
 };
 
@@ -64,6 +68,7 @@ class Simulation {
     const auto moment = static_cast<Millis>(1'000 + random_.below(4'000));
     if (disturbance_ == Disturbance::kCrash || disturbance_ == Disturbance::kSilence) at(moment, [this] { crash(); });
     if (disturbance_ == Disturbance::kStop) at(moment, [this] { request_stop(); });
+    if (disturbance_ == Disturbance::kCut) at(moment, [this] { cut_links(); });
     while (!queue_.empty() && !machine_->ended() && now_ < 200'000) {
       const Timed next = queue_.top();
       queue_.pop();
@@ -93,6 +98,8 @@ class Simulation {
     std::optional<uint64_t> stop_after = {};
     bool failed = false;
     bool prepared = false, trains = false;
+    std::map<uint32_t, Millis> cut = {};  // when its connections to servers were cut, by the server's rank
+    bool is_gone = false;                 // the scheduler knows that it has ended
   };
   struct Timed {
     Millis when;
@@ -129,6 +136,7 @@ class Simulation {
   void heartbeat(Process& p) {
     if (p.crashed || p.ended) return;
     if (p.stream) send_from(p, Heartbeat{incarnation(p)});
+    if (disturbance_ == Disturbance::kCut) report_links(p);
     if (p.stream && random_.below(40) == 0) break_stream(p);
     at(500, [this, &p] { heartbeat(p); });
   }
@@ -165,6 +173,58 @@ class Simulation {
     if (disturbance_ == Disturbance::kCrash) at(delay(), [this, &p] { send(StreamClosed{incarnation(p)}); });
   }
 
+  // Cuts some workers off from one server, each at a time of its own. Some of these connections are open again soon.
+  void cut_links() {
+    if (servers_ == 0) return;
+    const auto server = static_cast<uint32_t>(random_.below(servers_));
+    for (Process& p : processes_) {
+      const bool is_cut = is_worker(p) && random_.below(3) > 0;
+      const bool is_mended = random_.below(3) == 0;
+      const int64_t begins = random_.below(400), ends = begins + random_.below(1'500);
+      if (!is_cut) continue;
+      at(begins, [this, &p, server] {
+        if (!p.admitted || p.ended) return;
+        p.cut[server] = now_;
+        cut_count_++;
+        report_links(p);
+      });
+      if (is_mended)
+        at(ends, [this, &p, server] {
+          mended_count_ += p.cut.erase(server);
+          report_links(p);
+        });
+    }
+  }
+  void report_links(Process& p) {
+    LinksLost event{incarnation(p), {}};
+    for (const auto& [server, since] : p.cut) event.links.push_back({server, now_ - since, "cut"});
+    if (is_worker(p) && p.stream && !p.ended) send_from(p, event);
+  }
+
+  // The rule for cut connections, applied to what was cut.
+  bool is_lost_by_rule(const Member& lost) const {
+    std::optional<std::pair<Millis, uint32_t>> first;
+    for (const Process& p : processes_) {
+      for (const auto& [server, since] : p.cut) {
+        if (!p.is_gone && (!first || since < first->first)) first = {since, server};
+      }
+    }
+    if (!first) return false;
+    const auto lives = [&](const Process& p) { return is_worker(p) && !p.is_gone; };
+    const auto misses = [&](const Process& p) { return lives(p) && p.cut.contains(first->second); };
+    const auto live = std::ranges::count_if(processes_, lives), without = std::ranges::count_if(processes_, misses);
+    if (without > live - without) return lost == Member{Role::kServer, first->second};
+    return lost.role == Role::kWorker && processes_[lost.rank].cut.contains(first->second) &&
+           processes_[lost.rank].cut.at(first->second) == first->first;
+  }
+  Millis first_cut() const {
+    Millis first = now_;
+    for (const Process& p : processes_) {
+      for (const auto& [server, since] : p.cut) first = p.is_gone ? first : std::min(first, since);
+    }
+    return first;
+  }
+
   // BSP and bounded schemes: one set. GSP: the groups. ASP: one set per worker.
   std::vector<uint32_t> draw_sets() {
     std::vector<uint32_t> sets(workers_);
@@ -198,6 +258,7 @@ class Simulation {
 
   void finish_step(Process& p) {
     if (p.crashed || p.ended || p.failed) return;
+    if (!p.cut.empty()) return at(50, [this, &p] { finish_step(p); });  // it waits for the server
     const uint32_t set = set_of_[p.id];
     waiting_[set].push_back(&p);
     if (waiting_[set].size() < static_cast<size_t>(std::ranges::count(set_of_, set))) return;
@@ -262,6 +323,7 @@ class Simulation {
   Process& of(Incarnation id) { return processes_[1'000 - id]; }
 
   void send(const Event& event) {
+    if (const auto* done = std::get_if<Done>(&event)) of(done->incarnation).is_gone = true;
     std::vector<Effect> out;
     machine_->on(now_, event, out);
     for (const Effect& effect : out) std::visit([this](const auto& e) { carry_out(e); }, effect);
@@ -340,7 +402,12 @@ class Simulation {
   }
   void carry_out(const Refuse&) {}
   void carry_out(const Reject&) {}
-  void carry_out(const DeclareLost& e) { trace_ += fmt::format("{} lost {}\n", now_, to_text(e.member)); }
+  void carry_out(const DeclareLost& e) {
+    trace_ += fmt::format("{} lost {}\n", now_, to_text(e.member));
+    lost_ = e.member;
+    is_right_one_lost_ = is_lost_by_rule(e.member);
+    since_first_cut_ms_ = now_ - first_cut();
+  }
   void carry_out(const LogMissing& e) { trace_ += fmt::format("{} missing {}\n", now_, to_text(e.missing)); }
   void carry_out(const End& e) {
     failure_ = e.failure;
@@ -357,6 +424,11 @@ class Simulation {
     result.met_at_epochs_end = met_at_epochs_end_;
     result.reconnects = reconnects_;
     result.regrouped = regrouped_;
+    result.cut_links = cut_count_;
+    result.mended_links = mended_count_;
+    result.lost = lost_;
+    result.is_right_one_lost = is_right_one_lost_;
+    result.since_first_cut_ms = since_first_cut_ms_;
     result.steps_of_set.resize(workers_);
     result.trace = trace_;
     if (crashed_ != nullptr && !heard_.empty()) result.detection_ms = last_heard_ms_ - crashed_ms_;
@@ -388,6 +460,10 @@ class Simulation {
   Process* crashed_ = nullptr;
   Millis crashed_ms_ = 0, last_heard_ms_ = 0, stop_ms_ = 0;
   std::vector<std::string> heard_;
+  uint64_t cut_count_ = 0, mended_count_ = 0;
+  std::optional<Member> lost_;
+  bool is_right_one_lost_ = false;
+  Millis since_first_cut_ms_ = 0;
   std::optional<StopJob> failure_;
   bool early_ = false, met_at_epochs_end_ = false;
   std::optional<uint64_t> stopping_meeting_;  // number of the meeting

@@ -112,9 +112,11 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
                                                .host = host_name(),
                                                .incarnation = connection.incarnation,
                                                .security = connection.security,
-                                               .reopen_limit = process.flags.wire.heartbeat_timeout},
+                                               .heartbeat_timeout = process.flags.wire.heartbeat_timeout},
                                               *events, connection.waits, process.log));
   lines.pipes->on_failure(fail_store);
+  lines.pipes->on_lost_links(
+      [&control = *connection.control](const std::vector<rpc::LostLink>& links) { control.report_lost_links(links); });
   {
     const Listening listening(connection.failure, [&](const Error& error) { lines.pipes->cancel(error); });
     DT_TRY_VOID(lines.pipes->connect(process.flags.wire.start_timeout), "connecting to the servers");
