@@ -87,7 +87,8 @@ struct Conversation {
     header.kind = kind;
     header.rank = rank;
     header.incarnation = 100 + rank;
-    header.request = 1000 + step;
+    // Larger than that of the step before; a refresh comes before the push of its step.
+    header.request = 1000 * (step + 1) - (kind == kvstore::Kind::kRefresh ? 500 : 0);
     header.key = key;
     header.step = step;
     header.samples = samples;

@@ -67,15 +67,15 @@ TEST_CASE("a server changes the rate from a number of samples on", "[kvstore][ra
   Conversation talk(options);
   talk.assign(0, {0, 0, 0, 0}, {.samples = 6, .updates = 2, .rate_factor = 4});
   CHECK(after_push(talk, 2, 1) == 4);  // 7 samples
-  set_rate(talk, 0, 10, {0.5, 7});
+  set_rate(talk, 0, 3001, {0.5, 7});
   CHECK(talk.status_of(0) == Status::kOk);
   CHECK(after_push(talk, 3, 2) == 4.25F);  // 9 samples
-  set_rate(talk, 0, 11, {8, 12});
+  set_rate(talk, 0, 4001, {8, 12});
   CHECK(talk.status_of(0) == Status::kOk);
   CHECK(after_push(talk, 4, 1) == 4.75F);  // 10 samples: still the old rate
   CHECK(after_push(talk, 5, 2) == 5);
-  set_rate(talk, 0, 10, {100, 0});  // a repeat from before a connection broke
-  CHECK(talk.status_of(0) == Status::kOk);
+  set_rate(talk, 0, 3001, {100, 0});  // a repeat from before a connection broke
+  CHECK(talk.status_of(0) == Status::kDuplicate);
   CHECK(after_push(talk, 6, 1) == 13);
   CHECK(updates == std::vector<uint64_t>{4, 5});
 }

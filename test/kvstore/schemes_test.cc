@@ -130,7 +130,7 @@ TEST_CASE("new groups begin with the newest weights at the same step", "[kvstore
   talk.assign(0, kOnes);
   for (const uint32_t worker : {0, 1, 2}) talk.push(worker, 0, 0, kOnes);
   for (const auto& peer : talk.peers) peer->inbox.clear();
-  regroup(talk, 0, 1, {0, 1, 1});
+  regroup(talk, 0, 1001, {0, 1, 1});
   const Peer::Received done = talk.peers[0]->take();
   CHECK(done.status == Status::kOk);
   CHECK(done.control.counters.updates == 2);
@@ -139,8 +139,8 @@ TEST_CASE("new groups begin with the newest weights at the same step", "[kvstore
   CHECK(talk.peers[0]->take().values[0] == Approx(0.75));  // from 0.85, Y = 1
   talk.push(1, 0, 2, kOnes);
   CHECK(talk.peers[1]->inbox.empty());
-  regroup(talk, 0, 1, {0, 1, 1});  // a repeat from before a connection broke: the sum under way stays
-  CHECK(talk.status_of(0) == Status::kOk);
+  regroup(talk, 0, 1001, {0, 1, 1});  // a repeat from before a connection broke: the sum under way stays
+  CHECK(talk.status_of(0) == Status::kDuplicate);
   talk.push(2, 0, 2, kOnes);
   for (const uint32_t worker : {1, 2}) CHECK(talk.peers[worker]->take().values[0] == Approx(0.70));  // Y = 2
   CHECK(talk.shard->counts().updates == 4);
@@ -154,14 +154,14 @@ TEST_CASE("invalid groups are refused, and so are new groups while a worker wait
   talk.assign(2, kOnes);
   regroup(talk, 1, 1, {0, 1, 1});
   CHECK(talk.status_of(1) == Status::kRejected);
-  regroup(talk, 0, 1, {0, 1, 3});
+  regroup(talk, 0, 2, {0, 1, 3});
   CHECK(talk.status_of(0) == Status::kRejected);
-  regroup(talk, 0, 1, {0, 1});
+  regroup(talk, 0, 2, {0, 1});
   CHECK(talk.status_of(0) == Status::kBadSize);
-  regroup(talk, 0, 1, {0, 1, 1}, 2);  // a statistic, whose rounds include all workers
+  regroup(talk, 0, 2, {0, 1, 1}, 2);  // a statistic, whose rounds include all workers
   CHECK(talk.status_of(0) == Status::kRejected);
   talk.push(1, 0, 0, kOnes);
-  regroup(talk, 0, 1, {0, 1, 1});
+  regroup(talk, 0, 2, {0, 1, 1});
   CHECK(talk.status_of(0) == Status::kRejected);
   talk.push(0, 0, 0, kOnes);
   CHECK(talk.peers[1]->take().values[0] == Approx(0.9));

@@ -87,6 +87,17 @@ void ShardSlice::acknowledge(const ControlCall& call, Status status) {
   outbox_.add(call.peer, answer);
 }
 
+// An AssignState has no answer of its own.
+void ShardSlice::answer_again(const ControlCall& call) {
+  counts_.duplicates++;
+  if (!std::holds_alternative<AssignState>(call.request.what)) acknowledge(call, Status::kDuplicate);
+}
+
+void ShardSlice::complete(const ControlCall& call) {
+  applied_.add(call.request.rank, id_of(call));
+  acknowledge(call, Status::kOk);
+}
+
 // The following functions handle data messages.
 
 // Adds the gradient to its round's sum, if it belongs to an open round. Returns the status of the answer.
@@ -111,9 +122,15 @@ bool ShardSlice::push(const Request& request, Pieces payload) {
   bool leaves_update = false;
   change([&]() DT_REQUIRES(mutex_) {
     carry_out_effects();
-    const Status status = take_gradient(header, payload, is_intact);
+    const bool is_repeated = machine_ && applied_.contains(header.rank, id_of(header));
+    const Status status = is_repeated ? Status::kDuplicate : take_gradient(header, payload, is_intact);
     if (status != Status::kOk && status != Status::kDuplicate) return refuse(request, status);
-    feed(sync::Push{header.rank, header.step});
+    if (is_repeated) {
+      counts_.duplicates++;
+    } else {
+      feed(sync::Push{header.rank, header.step});
+      applied_.add(header.rank, id_of(header));
+    }
     request_weights(request, header.step + 1, status);
     leaves_update = leaves_updates_ && std::ranges::any_of(effects_, is_apply);
     if (!leaves_update) carry_out_effects();
@@ -152,8 +169,14 @@ void ShardSlice::refresh(const Request& request) {
   change([&]() DT_REQUIRES(mutex_) {
     if (!machine_) return refuse(request, Status::kUnknownKey);
     carry_out_effects();
-    waiters_.add(request, request.header.step, Status::kOk);
-    feed(sync::Refresh{request.header.rank, request.header.step});
+    if (applied_.contains(request.header.rank, id_of(request.header))) {
+      counts_.duplicates++;
+      request_weights(request, request.header.step, Status::kOk);
+    } else {
+      waiters_.add(request, request.header.step, Status::kOk);
+      feed(sync::Refresh{request.header.rank, request.header.step});
+      applied_.add(request.header.rank, id_of(request.header));
+    }
     carry_out_effects();
   });
 }
@@ -278,6 +301,7 @@ void ShardSlice::control(const ControlCall& call, Pieces payload) {
     const bool asks_only = std::holds_alternative<PullState>(what) || std::holds_alternative<PullCounters>(what);
     if (!asks_only && call.request.rank != 0) return refuse(call, Status::kRejected);
     if (machine_) carry_out_effects();
+    if (!asks_only && applied_.contains(call.request.rank, id_of(call))) return answer_again(call);
     if (const auto* state = std::get_if<AssignState>(&what)) return assign_state(call, *state, payload, is_intact);
     if (!is_intact) return refuse(call, Status::kCorrupt);
     if (const auto* values = std::get_if<AssignValues>(&what)) return assign_values(call, *values, payload);
@@ -293,9 +317,7 @@ void ShardSlice::control(const ControlCall& call, Pieces payload) {
 // both messages.
 void ShardSlice::assign_state(const ControlCall& call, const AssignState& assign, Pieces payload, bool is_intact) {
   if (assign.slot >= values_.slot_count() || !holds_slice(payload)) return refuse(call, Status::kBadSize);
-  const uint64_t number = call.request.request;
-  if (number <= assigned_by_) return;
-  if (number != states_.request) states_ = {.request = number};
+  if (id_of(call) != states_.request) states_ = {.request = id_of(call)};
   (is_intact ? states_.damaged : states_.intact).erase(assign.slot);
   (is_intact ? states_.intact : states_.damaged).insert(assign.slot);
   if (is_intact) values_.set_state(assign.slot, payload);
@@ -304,16 +326,14 @@ void ShardSlice::assign_state(const ControlCall& call, const AssignState& assign
 void ShardSlice::assign_values(const ControlCall& call, const AssignValues& assign, Pieces payload) {
   if (assign.states > values_.slot_count() || !holds_slice(payload)) return refuse(call, Status::kBadSize);
   if (!is_rate_factor(assign.counters.rate_factor)) return refuse(call, Status::kRejected);
-  if (call.request.request <= assigned_by_) return acknowledge(call, Status::kDuplicate);
-  if (call.request.request != states_.request) states_ = {.request = call.request.request};
+  if (id_of(call) != states_.request) states_ = {.request = id_of(call)};
   if (!states_.damaged.empty()) return refuse(call, Status::kCorrupt);
   // If arrays are missing, the connection broke between the messages of this assignment, and worker 0 is about to send
   // all of them again.
   if (states_.intact.size() < assign.states) return;
-  assigned_by_ = call.request.request;
   values_.set_weights(payload, assign.counters);
   begin_rounds(assign.counters.updates);
-  acknowledge(call, Status::kOk);
+  complete(call);
   for (const Waiters::Waiter& early : waiters_.take_all()) request_weights(early.request, early.wanted, early.status);
   carry_out_effects();
 }
@@ -333,25 +353,19 @@ void ShardSlice::begin_rounds(uint64_t version) {
 void ShardSlice::regroup(const ControlCall& call, const Regroup& regroup) {
   if (values_.is_statistic()) return refuse(call, Status::kRejected);
   if (regroup.group_of.size() != policy_.group_of.size()) return refuse(call, Status::kBadSize);
-  if (call.request.request > regrouped_by_) {
-    const auto is_known = [&](sync::Group group) { return group < regroup.group_of.size(); };
-    if (!std::ranges::all_of(regroup.group_of, is_known) || !waiters_.empty()) return refuse(call, Status::kRejected);
-    regrouped_by_ = call.request.request;
-    policy_.group_of = regroup.group_of;
-    if (record_) record_->begin_groups(sync::group_count(policy_), Waiters::Clock::now());
-    begin_rounds(version());
-  }
-  acknowledge(call, Status::kOk);
+  const auto is_known = [&](sync::Group group) { return group < regroup.group_of.size(); };
+  if (!std::ranges::all_of(regroup.group_of, is_known) || !waiters_.empty()) return refuse(call, Status::kRejected);
+  policy_.group_of = regroup.group_of;
+  if (record_) record_->begin_groups(sync::group_count(policy_), Waiters::Clock::now());
+  begin_rounds(version());
+  complete(call);
 }
 
 void ShardSlice::set_rate(const ControlCall& call, const SetRate& rate) {
   if (values_.is_statistic() || !is_rate_factor(rate.change.factor)) return refuse(call, Status::kRejected);
-  if (call.request.request > rate_set_by_) {
-    rate_set_by_ = call.request.request;
-    values_.set_rate(rate.change);
-    if (record_ && options_.on_rate) options_.on_rate(rate.change, version() + 1);
-  }
-  acknowledge(call, Status::kOk);
+  values_.set_rate(rate.change);
+  if (record_ && options_.on_rate) options_.on_rate(rate.change, version() + 1);
+  complete(call);
 }
 
 // Sends a copy, because the next update changes the state in place. This happens once per checkpoint.

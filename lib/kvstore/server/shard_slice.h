@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "kvstore/server/applied_requests.h"
 #include "kvstore/server/outbox.h"
 #include "kvstore/server/overdue_waits.h"
 #include "kvstore/server/request.h"
@@ -61,7 +62,7 @@ class ShardSlice {
 
   // Which arrays of the optimizer state have arrived.
   struct AssignedStates {
-    uint64_t request = 0;  // request number of the assignment
+    RequestId request = {};  // of the assignment
     std::set<uint32_t> intact = {};
     std::set<uint32_t> damaged = {};  // arrays that arrived damaged and have not arrived intact since
   };
@@ -93,6 +94,8 @@ class ShardSlice {
   void refuse(const Request& request, Status why) DT_REQUIRES(mutex_);
   void refuse(const ControlCall& call, Status why) DT_REQUIRES(mutex_);
   void acknowledge(const ControlCall& call, Status status) DT_REQUIRES(mutex_);
+  void answer_again(const ControlCall& call) DT_REQUIRES(mutex_);
+  void complete(const ControlCall& call) DT_REQUIRES(mutex_);
 
   const ShardOptions& options_;
   const Slice slice_;
@@ -111,9 +114,7 @@ class ShardSlice {
   Waiters waiters_ DT_GUARDED_BY(mutex_);
   std::set<uint32_t> absent_ DT_GUARDED_BY(mutex_);  // ranks that have left
   AssignedStates states_ DT_GUARDED_BY(mutex_);      // arrays of the assignment that is not complete yet
-  uint64_t assigned_by_ DT_GUARDED_BY(mutex_) = 0;   // number of the request that completed the last assignment
-  uint64_t regrouped_by_ DT_GUARDED_BY(mutex_) = 0;  // number of the last request that set the groups
-  uint64_t rate_set_by_ DT_GUARDED_BY(mutex_) = 0;   // number of the last request that changed the learning rate
+  AppliedRequests applied_ DT_GUARDED_BY(mutex_);    // those that changed something
   // Statistics of the rounds; nullopt unless this slice reports (on_report).
   std::optional<StalenessRecord> record_ DT_GUARDED_BY(mutex_);
   ShardCounts counts_ DT_GUARDED_BY(mutex_);

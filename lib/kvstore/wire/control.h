@@ -6,7 +6,7 @@
 // messages. After a broken connection, both kinds are sent again by the same rule.
 //
 // A request concerns one slice, and its answer has the request's number. A repeated request is recognized by that
-// number.
+// number and the sender's incarnation.
 #pragma once
 
 #include <cstdint>

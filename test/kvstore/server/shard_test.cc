@@ -38,7 +38,7 @@ TEST_CASE("an answer names its request and step", "[kvstore]") {
   for (uint32_t rank = 0; rank < 2; rank++) {
     const Header answer = talk.peers[rank]->take().header;
     CHECK(answer.kind == Kind::kAnswer);
-    CHECK(answer.request == 1007);
+    CHECK(answer.request == 8000);
     CHECK(answer.step == 8);
     CHECK(answer.samples_applied == 36);
     CHECK(answer.samples == 6);  // of the round
