@@ -18,6 +18,10 @@ namespace dtrain::comm {
 // of one process a Board does. The result is validated like all data from peers.
 using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
 
+// Takes bytes for each rank, indexed by rank, and returns those that each rank has passed for this one. What is passed
+// for this rank itself is returned too. Otherwise like Exchange.
+using PairExchange = std::function<Result<std::vector<std::string>>(std::vector<std::string> for_each)>;
+
 // The processes whose devices form a group. By default, this process alone.
 struct Processes {
   uint32_t rank = 0;
@@ -34,24 +38,37 @@ class Board {
   Exchange of(uint32_t rank) {
     return [this, rank](std::string mine) { return exchange(rank, std::move(mine)); };
   }
+  PairExchange of_pairs(uint32_t rank) {
+    return [this, rank](std::vector<std::string> for_each) { return exchange(rank, std::move(for_each)); };
+  }
   // Code::kStartup if not all ranks arrived within the limit.
-  Result<std::vector<std::string>> exchange(uint32_t rank, std::string mine) DT_EXCLUDES(mutex_) {
+  Result<std::vector<std::string>> exchange(uint32_t rank, std::string mine) {
+    return exchange(rank, std::vector<std::string>(ranks(), std::move(mine)));
+  }
+  Result<std::vector<std::string>> exchange(uint32_t rank, std::vector<std::string> for_each) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    given_[rank] = std::move(mine);
+    given_[rank] = std::move(for_each);
     came_++;
     changed_.notify_all();
     changed_.wait_for(mutex_, limit_, [this]() DT_REQUIRES(mutex_) { return came_ == given_.size(); });
     if (came_ < given_.size()) {
       return fail(Code::kStartup, "only {} of {} ranks took part in the exchange", came_, given_.size());
     }
-    return given_;
+    std::vector<std::string> for_this;
+    for (const std::vector<std::string>& of_rank : given_) for_this.push_back(of_rank.at(rank));
+    return for_this;
   }
 
  private:
+  [[nodiscard]] size_t ranks() DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return given_.size();
+  }
+
   const std::chrono::seconds limit_;
   Mutex mutex_;
   ConditionVariable changed_;
-  std::vector<std::string> given_ DT_GUARDED_BY(mutex_);  // the bytes that each rank has passed, indexed by rank
+  std::vector<std::vector<std::string>> given_ DT_GUARDED_BY(mutex_);  // what each rank has passed, by rank
   size_t came_ DT_GUARDED_BY(mutex_) = 0;
 };
 

@@ -212,7 +212,7 @@ Result<> GlooGroup::broadcast(std::span<float> values, uint32_t root) {
 
 }  // namespace
 
-Result<std::unique_ptr<Collective>> make_gloo_group(const GlooOptions& options, const Exchange& exchange) {
+Result<std::unique_ptr<Collective>> make_gloo_group(const GlooOptions& options, const PairExchange& exchange) {
   DT_CHECK(options.rank < options.size, "rank {} of {}", options.rank, options.size);
   DT_TRY(std::unique_ptr<Links> links, Links::connect(options, exchange), "connecting rank {} of {} to the others",
          options.rank, options.size);

@@ -47,6 +47,6 @@ struct GlooOptions {
 // Blocks until this rank is connected to all others. Calls `exchange` once, or not at all if size is 1. Errors: those
 // of `exchange`; Code::kStartup if this host does not have the address, if the exchange returns bytes that are not a
 // rank's, or if a stranger connects; Code::kPeerLost if a rank does not connect.
-Result<std::unique_ptr<Collective>> make_gloo_group(const GlooOptions& options, const Exchange& exchange);
+Result<std::unique_ptr<Collective>> make_gloo_group(const GlooOptions& options, const PairExchange& exchange);
 
 }  // namespace dtrain::comm

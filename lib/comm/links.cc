@@ -2,12 +2,14 @@
 
 #include <arpa/inet.h>
 #include <gloo/transport/context.h>
+#include <gloo/transport/tcp/address.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -31,13 +33,40 @@ bool is_address(const std::string& text) {
   return inet_pton(AF_INET, text.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
 }
 
+using SocketAddress = gloo::transport::tcp::Address;
+
+// The bytes of an address of gloo that have a meaning: its number, and the socket's address. gloo's own form has 136
+// bytes, of which most are padding that is never written.
+std::string compact(const SocketAddress& address) {
+  const sockaddr_storage& socket = address.getSockaddr();
+  const int64_t number = address.getSeq();
+  std::string bytes(reinterpret_cast<const char*>(&number), sizeof number);
+  bytes.append(reinterpret_cast<const char*>(&socket),
+               socket.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  return bytes;
+}
+
+// Gives gloo's own form of an address that a peer has sent; nullopt if it is none.
+std::optional<std::vector<char>> expand(std::string_view bytes) {
+  int64_t number = 0;
+  sockaddr_storage socket{};
+  if (bytes.size() <= sizeof number || bytes.size() - sizeof number > sizeof socket) return std::nullopt;
+  std::memcpy(&number, bytes.data(), sizeof number);
+  std::memcpy(&socket, bytes.data() + sizeof number, bytes.size() - sizeof number);
+  const size_t expected = socket.ss_family == AF_INET    ? sizeof(sockaddr_in)
+                          : socket.ss_family == AF_INET6 ? sizeof(sockaddr_in6)
+                                                         : 0;
+  if (bytes.size() != sizeof number + expected) return std::nullopt;
+  return SocketAddress(socket, number).bytes();
+}
+
 class GlooLinks final : public Links {
  public:
   explicit GlooLinks(const GlooOptions& options) : rank_(options.rank), size_(options.size), is_lost_(options.size) {
     set_wait_limit(options.connect_limit_s);
   }
 
-  Result<> open(const GlooOptions& options, const Exchange& exchange);
+  Result<> open(const GlooOptions& options, const PairExchange& exchange);
   std::unique_ptr<Round> round(Channel channel) override;
   Result<> check() override DT_EXCLUDES(mutex_);
   void cancel(Error error) override DT_EXCLUDES(mutex_);
@@ -54,7 +83,7 @@ class GlooLinks final : public Links {
     wait_limit_ = Milliseconds(std::max<int64_t>(1, std::llround(seconds * 1000)));
   }
   Result<> listen(const std::string& ip);
-  [[nodiscard]] std::string invitation() const;
+  [[nodiscard]] std::vector<std::string> invitations() const;
   Result<std::vector<Secret>> connect(const std::vector<std::string>& invitations);
   Result<> greet(const std::vector<Secret>& secrets);
 
@@ -136,15 +165,15 @@ std::unique_ptr<Links::Round> GlooLinks::round(Channel channel) {
 
 // The following functions form the group.
 
-Result<> GlooLinks::open(const GlooOptions& options, const Exchange& exchange) {
+Result<> GlooLinks::open(const GlooOptions& options, const PairExchange& exchange) {
   if (size_ == 1) return {};
   DT_TRY_VOID(listen(options.listen_ip));
-  DT_TRY(const std::vector<std::string> invitations, exchange(invitation()));
-  if (invitations.size() != size_) {
-    return fail(Code::kStartup, "the exchange returned the addresses of {} ranks instead of {}", invitations.size(),
+  DT_TRY(const std::vector<std::string> received, exchange(invitations()));
+  if (received.size() != size_) {
+    return fail(Code::kStartup, "the exchange returned the addresses of {} ranks instead of {}", received.size(),
                 size_);
   }
-  DT_TRY(const std::vector<Secret> secrets, connect(invitations));
+  DT_TRY(const std::vector<Secret> secrets, connect(received));
   watch_.emplace(*context_, rank_, size_,
                  LinkWatch::Callbacks{.lost = [this](uint32_t peer, const std::string& why) { lose(peer, why); },
                                       .failed = [this](Error error) { cancel(std::move(error)); }});
@@ -170,25 +199,28 @@ Result<> GlooLinks::listen(const std::string& ip) {
   return {};
 }
 
-std::string GlooLinks::invitation() const {
-  std::vector<std::vector<char>> addresses;
+// The invitation for each rank. gloo has a socket of its own for each.
+std::vector<std::string> GlooLinks::invitations() const {
+  std::vector<std::string> for_each;
   for (uint32_t peer = 0; peer < size_; peer++) {
-    if (peer != rank_) addresses.push_back(context_->getPair(static_cast<int>(peer))->address().bytes());
+    std::string address;
+    if (peer != rank_) address = compact(SocketAddress(context_->getPair(static_cast<int>(peer))->address().bytes()));
+    for_each.push_back(Invitation::serialize(rank_, size_, secret_, address));
   }
-  return Invitation::serialize(rank_, size_, secret_, addresses);
+  return for_each;
 }
 
 // Returns the secrets of all ranks.
 Result<std::vector<Secret>> GlooLinks::connect(const std::vector<std::string>& invitations) {
-  const int other = rank_ == 0 ? 1 : 0;
-  const size_t address_bytes = context_->getPair(other)->address().bytes().size();
   std::vector<Secret> secrets;
   for (uint32_t peer = 0; peer < size_; peer++) {
-    DT_TRY(const Invitation invitation, Invitation::parse(invitations[peer], peer, size_, address_bytes));
+    DT_TRY(const Invitation invitation, Invitation::parse(invitations[peer], peer, size_));
     secrets.push_back(invitation.secret());
     if (peer == rank_) continue;
+    const std::optional<std::vector<char>> address = expand(invitation.address());
+    if (!address) return fail(Code::kStartup, "the address message of rank {} has no valid address", peer);
     try {
-      context_->getPair(static_cast<int>(peer))->connect(invitation.address_for(rank_));
+      context_->getPair(static_cast<int>(peer))->connect(*address);
     } catch (const std::exception& e) {
       return fail(Code::kPeerLost, "cannot connect to rank {} within {:g} s: {}", peer, wait_limit_s_, reason(e));
     }
@@ -363,7 +395,7 @@ void GlooLinks::lose(uint32_t peer, const std::string& why) {
 
 }  // namespace
 
-Result<std::unique_ptr<Links>> Links::connect(const GlooOptions& options, const Exchange& exchange) {
+Result<std::unique_ptr<Links>> Links::connect(const GlooOptions& options, const PairExchange& exchange) {
   auto links = std::make_unique<GlooLinks>(options);
   DT_TRY_VOID(links->open(options, exchange));
   return links;

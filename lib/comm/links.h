@@ -17,7 +17,7 @@ namespace dtrain::comm {
 // The connections of one rank to all others. Not thread-safe, except for cancel.
 class Links {
  public:
-  static Result<std::unique_ptr<Links>> connect(const GlooOptions& options, const Exchange& exchange);
+  static Result<std::unique_ptr<Links>> connect(const GlooOptions& options, const PairExchange& exchange);
   virtual ~Links() = default;
 
   // Identifies the messages of one operation. Ranks that use different channels do not receive each other's messages.

@@ -83,6 +83,10 @@ proto::Contribution to_proto(const job::Contribution& contribution) {
                  },
                  [&](const job::BatchDurations& durations) {
                    message.mutable_batch_durations()->mutable_ms()->Assign(durations.ms.begin(), durations.ms.end());
+                 },
+                 [&](const job::PairAddresses& addresses) {
+                   message.mutable_pair_addresses()->mutable_bytes()->Assign(addresses.bytes.begin(),
+                                                                             addresses.bytes.end());
                  }},
       contribution);
   return message;
@@ -108,6 +112,8 @@ std::optional<job::Contribution> from_proto(const proto::Contribution& message) 
                               message.worker_times().seconds()};
     case What::kBatchDurations:
       return job::BatchDurations{{message.batch_durations().ms().begin(), message.batch_durations().ms().end()}};
+    case What::kPairAddresses:
+      return job::PairAddresses{{message.pair_addresses().bytes().begin(), message.pair_addresses().bytes().end()}};
     case What::WHAT_NOT_SET: break;
   }
   return std::nullopt;

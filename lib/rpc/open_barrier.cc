@@ -1,12 +1,13 @@
 #include "rpc/open_barrier.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace dtrain::rpc {
 
 void OpenBarrier::enter(BarrierCall* call, const proto::BarrierRequest& request, std::optional<uint32_t> rank) {
   refuse(request.incarnation(), grpc::Status::CANCELLED);
-  calls_[request.incarnation()] = call;
+  calls_[request.incarnation()] = {call, rank};
   // Requests are stored per rank, not per call, because a broken call may be repeated with the same content. A repeated
   // request for a barrier that was already answered must not contribute to the next one.
   if (rank && request.seq() == seq_) requests_[*rank] = request;
@@ -15,30 +16,46 @@ void OpenBarrier::enter(BarrierCall* call, const proto::BarrierRequest& request,
 void OpenBarrier::refuse(Incarnation incarnation, const grpc::Status& status) {
   const auto it = calls_.find(incarnation);
   if (it == calls_.end()) return;
-  it->second->refuse(status);
+  it->second.call->refuse(status);
   calls_.erase(it);
 }
 
 void OpenBarrier::refuse_all(const grpc::Status& status) {
-  for (const auto& [incarnation, call] : std::exchange(calls_, {})) call->refuse(status);
+  for (const auto& [incarnation, waiting] : std::exchange(calls_, {})) waiting.call->refuse(status);
 }
 
 void OpenBarrier::cancel(Incarnation incarnation, uint64_t call) {
   const auto it = calls_.find(incarnation);
-  if (it != calls_.end() && it->second->id() == call) refuse(incarnation, grpc::Status::CANCELLED);
+  if (it != calls_.end() && it->second.call->id() == call) refuse(incarnation, grpc::Status::CANCELLED);
 }
 
 void OpenBarrier::release(uint64_t seq) {
   last_reply_ = make_reply(std::exchange(requests_, {}));
   seq_ = seq + 1;
-  for (const auto& [incarnation, call] : std::exchange(calls_, {})) call->answer(last_reply_);
+  for (const auto& [incarnation, waiting] : std::exchange(calls_, {})) answer(waiting);
 }
 
 void OpenBarrier::repeat(Incarnation to) {
   const auto it = calls_.find(to);
   if (it == calls_.end()) return;
-  it->second->answer(last_reply_);
+  answer(it->second);
   calls_.erase(it);
+}
+
+// A worker gets of the others' addresses only those for it. With all of them, the replies of one barrier would have as
+// many addresses as the cube of the number of workers.
+void OpenBarrier::answer(const Waiting& waiting) const {
+  const auto is_for_pairs = [](const proto::Contribution& one) { return one.has_pair_addresses(); };
+  if (std::ranges::none_of(last_reply_.contributions(), is_for_pairs)) return waiting.call->answer(last_reply_);
+  proto::BarrierReply own;
+  const auto rank = static_cast<int>(waiting.rank.value_or(0));
+  for (const proto::Contribution& all : last_reply_.contributions()) {
+    proto::Contribution& one = *own.add_contributions();
+    if (!is_for_pairs(all)) continue;
+    proto::PairAddresses& addresses = *one.mutable_pair_addresses();
+    if (rank < all.pair_addresses().bytes_size()) addresses.add_bytes(all.pair_addresses().bytes(rank));
+  }
+  waiting.call->answer(own);
 }
 
 // Consumes `requests`. Sums are added in the order of ranks, so that they do not depend on the order of arrival.

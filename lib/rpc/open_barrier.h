@@ -28,13 +28,18 @@ class OpenBarrier {
   void repeat(Incarnation to);
 
  private:
+  struct Waiting {
+    BarrierCall* call = nullptr;
+    std::optional<uint32_t> rank;
+  };
   [[nodiscard]] proto::BarrierReply make_reply(std::map<uint32_t, proto::BarrierRequest>&& requests) const;
+  void answer(const Waiting& waiting) const;
 
   const uint32_t workers_;
-  std::map<Incarnation, BarrierCall*> calls_;
+  std::map<Incarnation, Waiting> calls_;
   std::map<uint32_t, proto::BarrierRequest> requests_;  // requests in the open barrier, indexed by rank
   uint64_t seq_ = 0;                                    // number of the open barrier
-  proto::BarrierReply last_reply_;
+  proto::BarrierReply last_reply_;                      // with the addresses for all workers, if there are any
 };
 
 }  // namespace dtrain::rpc

@@ -20,10 +20,10 @@ using dtrain::test::must;
 
 namespace {
 
-// An exchange in which this process receives, as rank 1's bytes, a forgery made from its own.
-Exchange forger(const std::function<std::string(std::string)>& forge) {
-  return [forge](std::string mine) -> Result<std::vector<std::string>> {
-    return std::vector<std::string>{mine, forge(mine)};
+// An exchange in which this process receives, as rank 1's bytes, a forgery made from its own for that rank.
+PairExchange forger(const std::function<std::string(std::string)>& forge) {
+  return [forge](std::vector<std::string> for_each) -> Result<std::vector<std::string>> {
+    return std::vector<std::string>{for_each.at(0), forge(for_each.at(1))};
   };
 }
 
@@ -32,7 +32,7 @@ std::vector<std::unique_ptr<Links>> two_links(double wait_limit_s) {
   Board board(2);
   std::vector<std::unique_ptr<Links>> links(2);
   on_all(2, [&](uint32_t rank) -> Result<> {
-    links[rank] = must(Links::connect({.rank = rank, .size = 2, .wait_limit_s = wait_limit_s}, board.of(rank)));
+    links[rank] = must(Links::connect({.rank = rank, .size = 2, .wait_limit_s = wait_limit_s}, board.of_pairs(rank)));
     return {};
   });
   return links;
@@ -270,7 +270,7 @@ TEST_CASE("processes that call different operations get errors instead of each o
 }
 
 TEST_CASE("a group of processes needs an address of this host", "[comm]") {
-  const Exchange unused = [](const std::string&) -> Result<std::vector<std::string>> {
+  const PairExchange unused = [](const std::vector<std::string>&) -> Result<std::vector<std::string>> {
     return fail(Code::kInternal, "nobody asks");
   };
   for (const char* ip : {"", "no-such-host", "localhost", "192.0.2.1", "127.0.0.1:80"}) {
@@ -309,10 +309,25 @@ TEST_CASE("addresses from the exchange are accepted only if they belong to the r
       return mine;
     });
   }
-  const auto too_few = make_gloo_group(options, [](std::string mine) -> Result<std::vector<std::string>> {
-    return std::vector<std::string>{std::move(mine)};
-  });
+  const auto too_few =
+      make_gloo_group(options, [](const std::vector<std::string>& for_each) -> Result<std::vector<std::string>> {
+        return std::vector<std::string>{for_each.at(0)};
+      });
   CHECK(too_few.error().code == Code::kStartup);
+}
+
+TEST_CASE("what a rank passes to each other one does not grow with the size of the group", "[comm]") {
+  std::vector<size_t> bytes;
+  for (const uint32_t size : {16, 64, 256}) {
+    const PairExchange exchange = [&](const std::vector<std::string>& for_each) -> Result<std::vector<std::string>> {
+      REQUIRE(for_each.size() == size);
+      for (const std::string& one : for_each) bytes.push_back(one.size());
+      return fail(Code::kInternal, "enough");
+    };
+    CHECK_THAT(make_gloo_group({.rank = size / 2, .size = size}, exchange).error().message, Catch::Contains("enough"));
+  }
+  CHECK(bytes.size() == 16 + 64 + 256);
+  CHECK(*std::max_element(bytes.begin(), bytes.end()) <= 64);
 }
 
 // Rank 0 is told another secret than the one that rank 1 has, as if another process had connected in its place.
@@ -321,8 +336,8 @@ TEST_CASE("only a process that took part in the exchange can connect", "[comm]")
   Board board(2);
   std::vector<Result<std::unique_ptr<Collective>>> groups(2);
   on_all(2, [&](uint32_t rank) -> Result<> {
-    const Exchange exchange = [&](std::string mine) -> Result<std::vector<std::string>> {
-      DT_TRY(std::vector<std::string> all, board.exchange(rank, std::move(mine)));
+    const PairExchange exchange = [&](std::vector<std::string> for_each) -> Result<std::vector<std::string>> {
+      DT_TRY(std::vector<std::string> all, board.exchange(rank, std::move(for_each)));
       if (rank == 0) all[1][12] = static_cast<char>(all[1][12] ^ 1);
       return all;
     };

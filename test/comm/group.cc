@@ -169,7 +169,7 @@ Group gloo_group(uint32_t ranks, double wait_limit_s) {
   Group group(ranks);
   for (const Ending& ending : on_all(ranks, [&](uint32_t rank) -> Result<> {
          DT_TRY(group[rank],
-                make_gloo_group({.rank = rank, .size = ranks, .wait_limit_s = wait_limit_s}, board.of(rank)));
+                make_gloo_group({.rank = rank, .size = ranks, .wait_limit_s = wait_limit_s}, board.of_pairs(rank)));
          return {};
        })) {
     dtrain::test::must(ending.result);

@@ -36,6 +36,11 @@ struct DeviceCount {
 struct Address {
   std::string bytes;
 };
+// The same, with another address for each worker (comm::PairExchange). A worker sends all of them, indexed by rank, and
+// receives of each other worker only the one that is for it.
+struct PairAddresses {
+  std::vector<std::string> bytes;
+};
 
 // ---- Messages during training.
 
@@ -87,7 +92,8 @@ struct BatchDurations {
   std::vector<double> ms;
 };
 
-using Contribution = std::variant<Chunk, FileCount, IndexProgress, DeviceCount, Address, RunStart, EpochEnd,
-                                  CheckpointState, Speed, NewGroups, RateChange, WorkerTimes, BatchDurations>;
+using Contribution =
+    std::variant<Chunk, FileCount, IndexProgress, DeviceCount, Address, RunStart, EpochEnd, CheckpointState, Speed,
+                 NewGroups, RateChange, WorkerTimes, BatchDurations, PairAddresses>;
 
 }  // namespace dtrain::job

@@ -13,6 +13,21 @@ Result<std::vector<std::string>> exchange_addresses(job::Coordinator& coordinato
   return addresses;
 }
 
+Result<std::vector<std::string>> exchange_pair_addresses(job::Coordinator& coordinator, const std::string& name,
+                                                         std::vector<std::string> for_each) {
+  DT_TRY(std::vector<job::PairAddresses> all, coordinator.all_gather(name, job::PairAddresses{std::move(for_each)}));
+  std::vector<std::string> addresses;
+  addresses.reserve(all.size());
+  for (job::PairAddresses& own : all) {
+    if (own.bytes.size() != 1) {
+      return fail(Code::kInternal, "barrier '{}': worker {} sent {} addresses for this worker instead of one", name,
+                  addresses.size(), own.bytes.size());
+    }
+    addresses.push_back(std::move(own.bytes.front()));
+  }
+  return addresses;
+}
+
 Result<std::string> broadcast(job::Coordinator& coordinator, const std::string& name, const std::string& mine) {
   const bool sends = coordinator.rank() == 0;
   std::string all;

@@ -14,6 +14,11 @@ namespace dtrain::role {
 Result<std::vector<std::string>> exchange_addresses(job::Coordinator& coordinator, const std::string& name,
                                                     std::string mine);
 
+// The same with another address for each worker. `for_each` is indexed by rank, as are the returned addresses, which
+// are those of the others for this worker.
+Result<std::vector<std::string>> exchange_pair_addresses(job::Coordinator& coordinator, const std::string& name,
+                                                         std::vector<std::string> for_each);
+
 // Sends a byte string of any length from worker 0 to all workers, kChunkBytes per barrier. All workers call it with the
 // same `name`; `mine` is ignored except on worker 0. Errors: see Coordinator::all_gather.
 inline constexpr size_t kChunkBytes = 128 << 10;

@@ -42,12 +42,14 @@ bool joins_workers(const StoreSetup& setup) {
 
 Result<std::unique_ptr<comm::Collective>> meet_workers(const StoreSetup& setup) {
   DT_TRY(const std::string address, own_address(setup.flags.launch));
-  return comm::make_gloo_group(
-      {.rank = setup.coordinator.rank(),
-       .size = setup.coordinator.workers(),
-       .listen_ip = address,
-       .wait_limit_s = kWaitLimitSeconds},
-      [&](const std::string& mine) { return exchange_addresses(setup.coordinator, "addresses of the workers", mine); });
+  return comm::make_gloo_group({.rank = setup.coordinator.rank(),
+                                .size = setup.coordinator.workers(),
+                                .listen_ip = address,
+                                .wait_limit_s = kWaitLimitSeconds},
+                               [&](std::vector<std::string> for_each) {
+                                 return exchange_pair_addresses(setup.coordinator, "addresses of the workers",
+                                                                std::move(for_each));
+                               });
 }
 
 // Creates one member of the group for each device of this process, over the host's memory. Empty if there is only one
