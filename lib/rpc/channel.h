@@ -24,6 +24,9 @@ namespace dtrain::rpc {
 
 enum class Traffic { kControl, kData };
 
+// More look-ahead makes no exchange faster.
+inline constexpr size_t kLookAheadMax = 64 << 20;
+
 // When the other end of a connection counts as vanished, for instance because its host lost power: when nothing has
 // arrived for `ping_after` and a ping gets no answer within `ping_limit`.
 struct Silence {
@@ -56,9 +59,11 @@ struct Listener {
 };
 // Connections on which the peer sends nothing are closed (net/acceptor.h). gRPC's buffers and calls may use
 // `memory_max` bytes (0: no limit); beyond that gRPC reads less, closes connections and ends calls with
-// RESOURCE_EXHAUSTED. Refused connections are written to `log`. Code::kStartup if the port is in use, the address does
+// RESOURCE_EXHAUSTED. For data, gRPC takes up to `look_ahead` bytes of each stream from the network before they are
+// read. Refused connections are written to `log`. Code::kStartup if the port is in use, the address does
 // not belong to this host, or the certificate does not fit.
 Result<Listener> listen(const net::Listen& where, const Security& security, Traffic traffic, const Log& log,
-                        const std::function<void(grpc::ServerBuilder&)>& add_services, size_t memory_max = 0);
+                        const std::function<void(grpc::ServerBuilder&)>& add_services, size_t memory_max = 0,
+                        size_t look_ahead = kLookAheadMax);
 
 }  // namespace dtrain::rpc

@@ -79,8 +79,10 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
 
   Result<> begin() {
     DT_TRY(listener_,
-           listen(options_.listen, options_.security, Traffic::kData, log_,
-                  [this](grpc::ServerBuilder& builder) { builder.RegisterCallbackGenericService(this); }),
+           listen(
+               options_.listen, options_.security, Traffic::kData, log_,
+               [this](grpc::ServerBuilder& builder) { builder.RegisterCallbackGenericService(this); }, 0,
+               look_ahead_of_stream(options_)),
            "starting a server");
     watch_ = std::thread([this] { watch(); });
     return {};
@@ -310,6 +312,11 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
 };
 
 }  // namespace
+
+uint64_t look_ahead_of_stream(const DataServerOptions& options) {
+  return std::clamp<uint64_t>(options.look_ahead / std::max<uint64_t>(options.streams, 1), kDataMessageBytesMax,
+                              kLookAheadMax);
+}
 
 Result<std::unique_ptr<DataServer>> DataServer::start(DataServerOptions options, Waits& waits, Log log) {
   auto server = std::make_unique<GrpcDataServer>(std::move(options), waits, std::move(log));

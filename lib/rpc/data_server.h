@@ -25,7 +25,14 @@ struct DataServerOptions {
   // error is logged.
   uint64_t unread_max = 64 << 20;
   std::chrono::milliseconds unread_limit{20'000};
+  // gRPC takes messages from the network before the server reads them. All `streams` streams of the workers together
+  // may hold so many bytes. Each gets an equal part, at least one message, so that none has to wait for another one.
+  uint64_t look_ahead = 512 << 20;
+  uint64_t streams = 4;
 };
+
+// The part of each stream, in bytes.
+uint64_t look_ahead_of_stream(const DataServerOptions& options);
 
 // Any thread may call it.
 class DataServer {

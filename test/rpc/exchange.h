@@ -28,6 +28,7 @@ struct ExchangeOptions {
   // Called by each worker for each server: returns the port where the worker reaches the server at this port.
   std::function<uint16_t(uint16_t)> route = {};
   std::chrono::milliseconds retry_first{100};  // as in DataClientOptions
+  uint64_t look_ahead = 512 << 20;             // as in DataServerOptions
 
   [[nodiscard]] std::vector<kvstore::Slice> placement() const {
     std::vector<uint64_t> sizes;
@@ -52,7 +53,12 @@ class ExchangeServer {
                                       .policy = sync::bsp(options.workers),
                                       .deterministic = true})
                   .value()),
-        data(DataServer::start({{}, ExchangeOptions::security()}, waits, Log::silent()).value()) {
+        data(DataServer::start({.listen = {},
+                                .security = ExchangeOptions::security(),
+                                .look_ahead = options.look_ahead,
+                                .streams = 4 * options.workers},
+                               waits, Log::silent())
+                 .value()) {
     data->serve(options.incarnations(), *shard, nullptr);
   }
   ~ExchangeServer() { data->close(); }

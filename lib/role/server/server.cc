@@ -207,6 +207,7 @@ Result<int> run_server(const job::Flags& flags, const Signals& signals) {
   DT_TRY(const ServerAddress address, server_address(flags.launch, security.token));
   rpc::DataServerOptions options{address.listen, security};
   options.unread_limit = process.flags.wire.heartbeat_timeout;
+  options.streams = static_cast<uint64_t>(connections);
   Waits waits;
   DT_TRY(const std::unique_ptr<rpc::DataServer> data, rpc::DataServer::start(std::move(options), waits, process.log));
   DT_TRY(rpc::ControlOptions to_scheduler, control_options(flags, security, rpc::make_incarnation()));
