@@ -66,7 +66,12 @@ class KvBench {
     DT_TRY(worker_, KvWorker::connect(plan_, 0, server_ports_));
     Baseline baseline(plan_, baseline_port_);
     if (options_.test_results) reference_ = std::make_unique<KvReference>(plan_, options_.workers);
-    for (int64_t batch = 0; batch <= options_.num_batches; batch++) DT_TRY_VOID(measure(batch, baseline));
+    double cpu_before = 0;
+    for (int64_t batch = 0; batch <= options_.num_batches; batch++) {
+      DT_TRY_VOID(measure(batch, baseline));
+      if (batch == 0) cpu_before = server_cpu_s();
+    }
+    note_server_use(server_cpu_s() - cpu_before);
     for (uint64_t step = 0; step < kSmallRounds; step++) {
       DT_TRY(const double seconds, timed([&] { return worker_->exchange_small(step); }));
       small_.push_back(seconds);
@@ -111,6 +116,27 @@ class KvBench {
     unary_.push_back(unary_seconds);
     if (batch % options_.disp_batches == 0) line_(result_.line(batch, seconds, error));
     return {};
+  }
+
+  // Processor time of the servers, which are the first peers; 0 if they are threads.
+  [[nodiscard]] double server_cpu_s() const {
+    double seconds = 0;
+    for (uint32_t server = 0; server < options_.servers; server++) {
+      if (const std::optional<KvUse> use = peers_[server]->use()) seconds += use->cpu_s;
+    }
+    return seconds;
+  }
+
+  void note_server_use(double cpu_s) {
+    BenchKvResult::ServerUse all;
+    all.cpu_ms = cpu_s * 1e3 / (static_cast<double>(options_.num_batches) * options_.workers);
+    for (uint32_t server = 0; server < options_.servers; server++) {
+      const std::optional<KvUse> use = peers_[server]->use();
+      if (!use) return;
+      const uint64_t own = plan_.bytes_on_server(server);
+      all.extra_bytes = std::max(all.extra_bytes, use->peak_bytes - std::min(use->peak_bytes, own));
+    }
+    result_.server_use = all;
   }
 
   BenchKvResult summary() {
@@ -165,6 +191,8 @@ std::string BenchKvResult::json() const {
   object["small_key_us"] = small_key_us;
   object["error"] = error;
   if (!is_of_devices()) object["proto_bytes_ms"] = proto_bytes_ms;
+  if (server_use) object["server_cpu_ms"] = server_use->cpu_ms;
+  if (server_use) object["server_extra_bytes"] = server_use->extra_bytes;
   return json_text(object);
 }
 
@@ -179,6 +207,13 @@ std::string BenchKvResult::text() const {
       arrays, static_cast<double>(bytes) / 1e6, where, options.store, ms.median, ms.min, ms.max, gb_per_s, small_key_us,
       error);
   if (is_of_devices()) return text;
+  if (server_use) {
+    text += fmt::format(
+        "the servers use {:.1f} ms of processor time for each worker and batch; a server uses at most {:.0f} MB "
+        "besides "
+        "its values\n",
+        server_use->cpu_ms, static_cast<double>(server_use->extra_bytes) / 1e6);
+  }
   return text + fmt::format("the same with unary calls and protobuf bytes: {:.1f} ms, {:.2f} times as long\n",
                             proto_bytes_ms, proto_bytes_ms / ms.median);
 }

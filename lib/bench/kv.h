@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,12 @@ struct BenchKvResult {
   double error = 0;         // the largest value of sum |result - expected| / sum |expected|
   // With servers: the median time of the baseline (unary calls with the same update) with one worker and one server.
   double proto_bytes_ms = 0;
+  // What the servers used, if they were processes.
+  struct ServerUse {
+    double cpu_ms = 0;         // processor time of all servers for one worker's part of a batch
+    uint64_t extra_bytes = 0;  // the largest peak memory of a server, without its weights and optimizer state
+  };
+  std::optional<ServerUse> server_use = {};
 
   [[nodiscard]] bool is_of_devices() const { return options.devices > 1; }
   // A progress line in the format of MXNet's tool.

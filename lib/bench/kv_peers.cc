@@ -14,12 +14,16 @@
 #include <filesystem>
 #include <future>
 #include <optional>
+#include <sstream>
+#include <string_view>
 #include <thread>
 #include <utility>
 
+#include "base/file.h"
 #include "base/mutex.h"
 #include "bench/unary_calls.h"
 #include "job/flags/flags.h"
+#include "job/process/open_files.h"
 #include "kvstore/server/shard.h"
 #include "kvstore/worker/dist_store.h"
 #include "rpc/data_client.h"
@@ -55,6 +59,24 @@ Result<PipeEnds> make_pipe() {
   return PipeEnds{Fd(ends[0]), Fd(ends[1])};
 }
 
+// The clock ticks in user mode and in the kernel are the 14th and 15th field of the file `stat`. The second field is a
+// name in parentheses, which may contain spaces.
+std::optional<KvUse> use_of_process(pid_t pid) {
+  const Result<std::string> stat = read_file(fmt::format("/proc/{}/stat", pid));
+  const Result<std::string> status = read_file(fmt::format("/proc/{}/status", pid));
+  if (!stat || !status) return std::nullopt;
+  std::istringstream fields(stat->substr(stat->rfind(')') + 1));
+  std::string skipped;
+  for (int field = 3; field < 14; field++) fields >> skipped;
+  double user = 0, kernel = 0;
+  fields >> user >> kernel;
+  const std::string_view name = "VmHWM:";
+  const size_t at = status->find(name);
+  if (!fields || at == std::string::npos) return std::nullopt;
+  return KvUse{.cpu_s = (user + kernel) / static_cast<double>(sysconf(_SC_CLK_TCK)),
+               .peak_bytes = std::strtoull(status->c_str() + at + name.size(), nullptr, 10) << 10};
+}
+
 // A child process. It ends when its pipe is closed, which the destructor does, and which also happens if this process
 // dies.
 class Process final : public KvPeer {
@@ -64,6 +86,7 @@ class Process final : public KvPeer {
     life_.reset();
     waitpid(pid_, nullptr, 0);
   }
+  [[nodiscard]] std::optional<KvUse> use() const override { return use_of_process(pid_); }
 
  private:
   pid_t pid_;
@@ -225,7 +248,8 @@ KvWork serve_slices(const KvPlan& plan, uint32_t server) {
     DT_TRY(const std::unique_ptr<rpc::DataServer> listener,
            rpc::DataServer::start({.listen = {},
                                    .security = {.token = {}, .build_id = kBuild, .tls = {}},
-                                   .unread_limit = job::WireFlags{}.heartbeat_timeout},
+                                   .unread_limit = job::WireFlags{}.heartbeat_timeout,
+                                   .streams = plan.incarnations.size() * uint64_t{job::kConnectionsPerServer}},
                                   waits, Log::silent()));
     listener->serve(plan.incarnations, *shard, fail_with);
     ready(listener->port());

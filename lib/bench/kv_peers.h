@@ -1,8 +1,10 @@
 // The peers of `bench kv`: the servers, the workers other than the first, and the server of the baseline.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +13,18 @@
 
 namespace dtrain::bench {
 
+// What a process has used since its start.
+struct KvUse {
+  double cpu_s = 0;         // processor time
+  uint64_t peak_bytes = 0;  // the largest memory that was in use at one time
+};
+
 // A peer that runs concurrently with this thread. The destructor stops it.
 class KvPeer {
  public:
   virtual ~KvPeer() = default;
+  // Nullopt for a thread, whose use cannot be told from that of the other threads.
+  [[nodiscard]] virtual std::optional<KvUse> use() const { return std::nullopt; }
 };
 
 // The function that a peer runs. It must call `ready` once, with a number that start_peer() returns to its caller

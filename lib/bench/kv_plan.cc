@@ -98,6 +98,12 @@ uint64_t KvPlan::bytes() const {
   return count * sizeof(float);
 }
 
+uint64_t KvPlan::bytes_on_server(uint32_t server) const {
+  uint64_t count = 0;
+  for (const kvstore::Slice& slice : placement) count += slice.server == server ? slice.count : 0;
+  return count * sizeof(float) * (1 + optim::state_slots(rule.optimizer)->size());
+}
+
 Result<KvPlan> make_kv_plan(const BenchKvOptions& options) {
   KvPlan plan;
   if (const Result<std::string> text = read_file(options.shapes)) {

@@ -28,6 +28,8 @@ struct KvPlan {
   [[nodiscard]] size_t small_bucket() const { return bucket_begin.size() - 1; }
   [[nodiscard]] size_t arrays() const { return names.size() - 1; }  // number of arrays, without the small key
   [[nodiscard]] uint64_t bytes() const;                             // bytes of all arrays, without the small key
+  // Bytes of the weights and of the optimizer's state that a server holds.
+  [[nodiscard]] uint64_t bytes_on_server(uint32_t server) const;
 };
 
 // Code::kUsage: there is no such network or file, or a line of the file is invalid.
