@@ -36,14 +36,14 @@ class Board {
       : limit_(limit), given_(ranks) {}
 
   Exchange of(uint32_t rank) {
-    return [this, rank](std::string mine) { return exchange(rank, std::move(mine)); };
+    return [this, rank](const std::string& mine) { return exchange(rank, mine); };
   }
   PairExchange of_pairs(uint32_t rank) {
     return [this, rank](std::vector<std::string> for_each) { return exchange(rank, std::move(for_each)); };
   }
   // Code::kStartup if not all ranks arrived within the limit.
-  Result<std::vector<std::string>> exchange(uint32_t rank, std::string mine) {
-    return exchange(rank, std::vector<std::string>(ranks(), std::move(mine)));
+  Result<std::vector<std::string>> exchange(uint32_t rank, const std::string& mine) {
+    return exchange(rank, std::vector<std::string>(ranks(), mine));
   }
   Result<std::vector<std::string>> exchange(uint32_t rank, std::vector<std::string> for_each) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
