@@ -19,7 +19,10 @@ struct Command {
 
   // "worker 3"; the scheduler has no number because there is only one.
   [[nodiscard]] std::string name() const;
-  [[nodiscard]] proc::Program program() const { return {.arguments = arguments, .environment = environment}; }
+  // The scheduler's stdin stays open for the launcher's reports (job/process/scheduler_lines.h).
+  [[nodiscard]] proc::Program program() const {
+    return {.arguments = arguments, .environment = environment, .takes_more_input = role == "scheduler"};
+  }
 };
 
 // The table that --dry-run prints: one line per process with rank, role, host and command line. Command lines contain

@@ -47,6 +47,11 @@ class Host {
   // Code::kStartup if it is known immediately that the command cannot be executed; if that becomes known later, a
   // HostLost event follows.
   virtual Result<> start(size_t process, const Command& command) = 0;
+  // Appends to the stdin of a process with Program::takes_more_input: the scheduler, which always runs on the
+  // launcher's own host. Other hosts have no such process.
+  virtual void send(size_t process, std::string_view text) {
+    DT_CHECK(false, "process {} on {} takes no input: '{}'", process, name(), text);
+  }
   virtual void signal(int number) = 0;  // sends the signal to all processes of this host
   virtual void kill() = 0;              // sends SIGKILL to all processes of this host
   // Sets the time between TERM and KILL for this host's processes in case the launcher or the host's agent dies.

@@ -23,6 +23,7 @@ class LocalHost : public Host {
 
   [[nodiscard]] std::string_view name() const override { return "this host"; }
   Result<> start(size_t process, const Command& command) override;
+  void send(size_t process, std::string_view text) override { children_->send(process, text); }
   void signal(int number) override { children_->signal(number); }
   void kill() override { children_->kill(); }
   void set_stop_time(std::chrono::milliseconds time) override;

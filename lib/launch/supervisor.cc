@@ -74,6 +74,7 @@ class Supervisor {
   void on_signal(int signal);
   [[nodiscard]] Ended ended_by(const Member& member, int status) const;
   void on_end(Member& member, const Ended& how);
+  void tell_scheduler(const Member& member, const Ended& ended);
   void on_lost(size_t host_number, const Error& error);
   void on_failure(const Ended& ended);
   void on_deadline();
@@ -342,6 +343,7 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   if (member.command.role == "worker") workers_running_--;
   ended_.push_back(how);
   const Ended& ended = ended_.back();
+  tell_scheduler(member, ended);
   if (code_of(ended) != job::kExitOk) {
     const bool as_asked = phase_ == JobPhase::kStopping && ended.code == job::kExitPreempted;
     if (!as_asked) say(fmt::format("{} {}", ended.name, describe(ended)));
@@ -351,6 +353,13 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   } else if (phase_ == JobPhase::kRunning && workers_done()) {
     enter(JobPhase::kSettling, job_.limits.wind_down);
   }
+}
+
+// Without this report, the scheduler would give a process that was killed time to open its connection again.
+void Supervisor::tell_scheduler(const Member& member, const Ended& ended) {
+  if (job_.joins_scheduler || member.command.role == "scheduler" || !members_.front().running) return;
+  const job::Role role = member.command.role == "server" ? job::Role::kServer : job::Role::kWorker;
+  hosts_.front()->send(0, job::ended_line({{role, member.command.rank}, describe(ended)}) + "\n");
 }
 
 // Handles the loss of a host. Before the job runs, this is a failed start. Later, the processes on the host count as

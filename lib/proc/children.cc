@@ -31,6 +31,7 @@ Result<> Children::start(size_t process, const Program& program, const std::func
                        .out = LineSplitter(options_.stdout_ends),
                        .err = {},
                        .input = program.input,
+                       .takes_more_input = program.takes_more_input,
                        .running = done.has_value()});
   if (done) return {};
   ::kill(pid, SIGKILL);
@@ -51,7 +52,8 @@ void Children::watch(std::vector<pollfd>& watched) const {
     for (const UniqueFd* fd : {&child.process.out, &child.process.err}) {
       if (fd->open()) watched.push_back({.fd = fd->get(), .events = POLLIN, .revents = 0});
     }
-    if (child.process.in.open()) watched.push_back({.fd = child.process.in.get(), .events = POLLOUT, .revents = 0});
+    const short wanted = child.input.empty() && child.takes_more_input ? 0 : POLLOUT;
+    if (child.process.in.open()) watched.push_back({.fd = child.process.in.get(), .events = wanted, .revents = 0});
   }
 }
 
@@ -81,16 +83,30 @@ bool Children::running() const {
   return std::any_of(children_.begin(), children_.end(), [](const Child& child) { return child.running; });
 }
 
-// Writes as much as the program accepts now, and closes the pipe when everything is written. The program may end
-// without reading all of it.
+void Children::send(size_t process, std::string_view text) {
+  const auto child = std::ranges::find(children_, process, &Child::number);
+  DT_CHECK(child != children_.end() && child->takes_more_input, "program {} takes no more input", process);
+  if (!child->process.in.open()) return;
+  child->input += text;
+  feed(*child);
+}
+
+// Writes as much as the program accepts now, and closes the pipe when there will be nothing more to write. The program
+// may end, or close its stdin, without reading all of it.
 void Children::feed(Child& child) {
-  while (child.process.in.open() && child.fed < child.input.size()) {
-    const ssize_t put = ::write(child.process.in.get(), child.input.data() + child.fed, child.input.size() - child.fed);
-    if (put < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (put < 0) break;
-    child.fed += static_cast<size_t>(put);
+  const int in = child.process.in.get();
+  if (!child.process.in.open()) return;
+  pollfd state{.fd = in, .events = 0, .revents = 0};
+  const bool is_closed = ::poll(&state, 1, 0) > 0;
+  size_t fed = 0;
+  while (!is_closed && fed < child.input.size()) {
+    const ssize_t put = ::write(in, child.input.data() + fed, child.input.size() - fed);
+    if (put < 0 && (errno == EAGAIN || errno == EINTR)) break;
+    if (put < 0) return child.process.in.close();
+    fed += static_cast<size_t>(put);
   }
-  child.process.in.close();
+  child.input.erase(0, fed);
+  if (is_closed || (child.input.empty() && !child.takes_more_input)) child.process.in.close();
 }
 
 void Children::read(Child& child, int reads_max, std::vector<Event>& events) {

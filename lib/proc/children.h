@@ -54,6 +54,9 @@ class Children {
   // if given, is called immediately with the program's pid; if it fails, the program is killed. Code::kStartup if the
   // program cannot be executed.
   Result<> start(size_t process, const Program& program, const std::function<Result<>(pid_t)>& on_start = nullptr);
+  // Appends to the stdin of a program with Program::takes_more_input. What a program that has ended does not read is
+  // dropped.
+  void send(size_t process, std::string_view text);
   void signal(int number) const { group_.signal(number); }  // sends the signal to all programs
   void kill() const;                                        // sends SIGKILL to all programs
   void set_kill_after(std::chrono::milliseconds time) const { group_.set_kill_after(time); }
@@ -70,8 +73,8 @@ class Children {
     size_t number = 0;
     Process process;
     LineSplitter out, err;
-    std::string input;  // the program's stdin
-    size_t fed = 0;     // number of bytes of `input` that have been written
+    std::string input;              // the part of the program's stdin that has not been written
+    bool takes_more_input = false;  // whether its stdin stays open when everything is written
     bool running = true;
   };
 

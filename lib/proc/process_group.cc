@@ -210,7 +210,7 @@ Result<Process> start_with_pipe(const Program& program, pid_t group, int alive) 
 }  // namespace
 
 Result<Process> start(const Program& program, const ProcessGroup& group) {
-  if (!program.input.empty()) return start_with_pipe(program, group.id(), group.alive_fd());
+  if (!program.input.empty() || program.takes_more_input) return start_with_pipe(program, group.id(), group.alive_fd());
   const UniqueFd in(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   return start_reading(program, group.id(), group.alive_fd(), in.get());
 }

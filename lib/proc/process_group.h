@@ -62,8 +62,8 @@ struct Process {
 };
 
 // Starts the program in the group, with default signal handling. When the calling thread ends, the program receives
-// TERM. If Program::input is empty, the program's stdin is /dev/null; otherwise the caller must write the input to
-// Process::in. Code::kStartup if the program cannot be executed.
+// TERM. If the program has no input and takes none later, its stdin is /dev/null; otherwise the caller must write the
+// input to Process::in. Code::kStartup if the program cannot be executed.
 Result<Process> start(const Program& program, const ProcessGroup& group);
 // Like start(), but in a new process group, which Ctrl-C on a terminal does not reach. Process::in is always open.
 Result<Process> start_with_input(const Program& program);

@@ -85,6 +85,10 @@ class Driver final : public Scheduler, private SchedulerCalls {
     post([this, member, why] { on(membership::GiveUp{member, why}); });
   }
 
+  void process_ended(const Member& member, const std::string& how) override {
+    post([this, member, how] { on(membership::ProcessEnded{member, how}); });
+  }
+
   void request_trace(uint64_t steps, TraceAnswer answer) override {
     post([this, steps, answer = std::move(answer)] {
       const Result<telemetry::TraceRequest> trace = trace_now(steps);

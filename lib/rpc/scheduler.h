@@ -67,6 +67,9 @@ class Scheduler {
   virtual void request_stop() = 0;
   // Counts a process that lives but does not move as lost. `why` is a sentence about it.
   virtual void give_up(const Member& member, const std::string& why) = 0;
+  // The process has ended, as its launcher reports: "was killed by signal 9 (Killed)". If it has not said goodbye, it
+  // counts as lost at once.
+  virtual void process_ended(const Member& member, const std::string& how) = 0;
   using TraceAnswer = std::function<void(const Result<telemetry::TraceRequest>&)>;
   // Asks for a trace of `steps` steps (0: the default) of all processes, which write it into their run directories
   // (telemetry/tracer.h). Refused before the start, while a trace is in progress, and for some seconds after one began.

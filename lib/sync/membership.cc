@@ -44,6 +44,13 @@ Machine::Process* Machine::known(Incarnation incarnation) {
   return it == processes_.end() ? nullptr : &it->second;
 }
 
+Machine::Process* Machine::live(const Member& member) {
+  if (!started()) return nullptr;
+  const auto found = std::ranges::find_if(
+      processes_, [&](const auto& entry) { return !entry.second.has_ended && member_of(entry.second) == member; });
+  return found == processes_.end() ? nullptr : &found->second;
+}
+
 uint32_t Machine::expected(Role role) const {
   return role == Role::kWorker ? settings_.workers : settings_.servers;
 }
@@ -108,14 +115,19 @@ void Machine::look_for_lost(Out& out) {
 }
 
 void Machine::handle(const GiveUp& event, Out& out) {
-  if (!started() || phase_ == Phase::kFinishing) return;
-  for (const auto& [incarnation, process] : processes_) {
-    if (process.has_ended || member_of(process) != event.member) continue;
-    // It is told of the end like the others, because it may still be able to react.
-    out.push_back(DeclareLost{event.member, now_ms_ - process.heard_ms});
-    return fail_job(Code::kPeerLost,
-                    fmt::format("{} counts as lost (--stall-timeout): {}", to_text(event.member), event.why), out);
-  }
+  const Process* process = live(event.member);
+  if (process == nullptr || phase_ == Phase::kFinishing) return;
+  // It is told of the end like the others, because it may still be able to react.
+  out.push_back(DeclareLost{event.member, now_ms_ - process->heard_ms});
+  fail_job(Code::kPeerLost, fmt::format("{} counts as lost (--stall-timeout): {}", to_text(event.member), event.why),
+           out);
+}
+
+void Machine::handle(const ProcessEnded& event, Out& out) {
+  Process* process = live(event.member);
+  if (process == nullptr) return;
+  lose(*process, "its process " + event.how, out);
+  settle(out);
 }
 
 void Machine::look_for_missing(Out& out) {

@@ -133,6 +133,12 @@ struct GiveUp {
   Member member;
   std::string why;
 };
+// The launcher, which has started the process, reports that it has ended. If the process has not said so itself, it is
+// lost at once: nobody will reopen its stream.
+struct ProcessEnded {
+  Member member;
+  std::string how;  // a text such as "was killed by signal 9 (Killed)"
+};
 // Time has passed. Must be sent several times within each reconnect_ms.
 struct Tick {};
 // The scheduler itself did not run for `ms` milliseconds (SIGSTOP, a migrated virtual machine, a busy host), so it
@@ -143,7 +149,7 @@ struct Slept {
   Millis ms = 0;
 };
 using Event = std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, LinksLost,
-                           BarrierEnter, StopRequested, Held, Done, GiveUp, Tick, Slept>;
+                           BarrierEnter, StopRequested, Held, Done, GiveUp, ProcessEnded, Tick, Slept>;
 
 // ---- Effects, which the machine returns.
 
@@ -291,6 +297,7 @@ class Machine {
   void handle(const Done& event, Out& out);
   void handle(const Tick& event, Out& out);
   void handle(const GiveUp& event, Out& out);
+  void handle(const ProcessEnded& event, Out& out);
   void handle(const Slept& event, Out& out);
 
   [[nodiscard]] std::optional<Refuse> objection(const Join& join) const;
@@ -327,6 +334,8 @@ class Machine {
   [[nodiscard]] bool all_gone(Role role) const;
   [[nodiscard]] Member member_of(const Process& process) const { return {process.join.role, process.rank}; }
   Process* known(Incarnation incarnation);
+  // The process with this rank that has not ended; null: there is none, or ranks are not given yet.
+  Process* live(const Member& member);
 
   Settings settings_;
   Phase phase_ = Phase::kGathering;

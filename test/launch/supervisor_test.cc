@@ -38,6 +38,29 @@ TEST_CASE("what the scheduler has found is kept for the summary and is not shown
   CHECK_FALSE(contains(launcher.output(), "FOUND {\"worker\":1}"));
 }
 
+TEST_CASE("the scheduler reads at once how each process has ended", "[launch]") {
+  const TempDir dir;
+  Launcher launcher(
+      job_of(dir,
+             {.scheduler =
+                  "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; read a; echo \"got $a\"; mark told; "
+                  "read b; echo \"got $b\"; exit 5",
+              .workers = {"await live; kill -9 $$", "await told; exit 5"}},
+             kPatient));
+  CHECK(launcher.wait() == 5);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(), "got ended worker:0 was killed by signal 9 (Killed)\n"));
+  CHECK(contains(launcher.output(), "got ended worker:1 ended with code 5 (peer lost)\n"));
+}
+
+TEST_CASE("a scheduler that does not read its input does not hold up the launcher", "[launch]") {
+  const TempDir dir;
+  Launcher launcher(job_of(
+      dir, {.scheduler = "exec <&-; echo dtrain scheduler 127.0.0.1:1; await done; exit 0", .workers = {"mark done"}},
+      kPatient));
+  CHECK(launcher.wait() == 0);
+}
+
 TEST_CASE("of all but the scheduler and worker 0 only warnings and errors are shown", "[launch]") {
   const TempDir dir;
   const std::string log = "echo '2016-05-12 10:11:12,345 Node[x] ";

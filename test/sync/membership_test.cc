@@ -352,6 +352,29 @@ TEST_CASE("of several cut connections the one that was lost first counts", "[syn
   CHECK_THAT(notices<StopJob>(out)[0].message, Catch::Contains("server 1") && Catch::Contains("(first)"));
 }
 
+TEST_CASE("a process whose end its launcher reports is lost at once, unless it has said goodbye",
+          "[sync][membership]") {
+  Conversation job(settings(3, 1));
+  job.start(3, 1);
+  (void)job.say(5, StreamClosed{Conversation::worker(2)});
+  (void)job.say(5, Done{.incarnation = Conversation::worker(0), .failure = {}, .message = ""});
+  CHECK(job.say(6, ProcessEnded{{Role::kWorker, 0}, "ended with code 0 (ok)"}).empty());
+  const std::vector<Effect> effects = job.say(6, ProcessEnded{{Role::kWorker, 2}, "was killed by signal 9 (Killed)"});
+  REQUIRE(all<DeclareLost>(effects).size() == 1);
+  CHECK(all<DeclareLost>(effects)[0].member == Member{Role::kWorker, 2});
+  REQUIRE(notices<StopJob>(effects).size() == 2);
+  CHECK(notices<StopJob>(effects)[0].message == "worker 2 was lost: its process was killed by signal 9 (Killed)");
+  // The scheduler does not wait for the streams of processes that it knows to have ended.
+  (void)job.say(7, ProcessEnded{{Role::kWorker, 1}, "ended with code 5 (peer lost)"});
+  CHECK(all<End>(job.say(7, ProcessEnded{{Role::kServer, 0}, "ended with code 5 (peer lost)"})).size() == 1);
+}
+
+TEST_CASE("the end of a process that has no rank yet is left to the start timeout", "[sync][membership]") {
+  Conversation job(settings(2, 0));
+  (void)job.say(0, Join{.incarnation = Conversation::worker(0), .want_rank = 0, .job_text = ""});
+  CHECK(job.say(1, ProcessEnded{{Role::kWorker, 0}, "was killed by signal 9 (Killed)"}).empty());
+}
+
 TEST_CASE("a scheduler that is always late still notices a silent process", "[sync][membership]") {
   Conversation job({.workers = 2, .servers = 1, .job_text = "", .heartbeat_timeout_ms = 10'000, .reconnect_ms = 1'000});
   job.start(2, 1);

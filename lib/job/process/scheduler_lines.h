@@ -1,9 +1,12 @@
-// The lines that the scheduler prints to its standard output for its launcher. A further one is in
-// job/process/progress.h. A scheduler without a launcher prints only the address, and reports the job's progress for
-// people instead.
+// The lines between the scheduler and its launcher: those that the scheduler prints to its standard output, and those
+// that the launcher writes to its standard input. A further one is in job/process/progress.h. A scheduler without a
+// launcher prints only the address, and reports the job's progress for people instead.
 #pragma once
 
+#include <string>
 #include <string_view>
+
+#include "job/process/process_name.h"
 
 namespace dtrain::job {
 
@@ -17,5 +20,14 @@ inline constexpr std::string_view kAddressLine = "dtrain scheduler ";
 //   finding {"slow":{"process":"worker 3","host":"node7","cause":"data","step_s":0.31,"text":"worker 3 (node7) takes
 //   ..."}}
 inline constexpr std::string_view kFindingLine = "finding ";
+
+// Written by the launcher when a process that it has started has ended: "ended worker:3 was killed by signal 9
+// (Killed)".
+struct EndedProcess {
+  ProcessName process;
+  std::string how;
+};
+std::string ended_line(const EndedProcess& ended);  // without a newline
+Result<EndedProcess> parse_ended_line(std::string_view line);
 
 }  // namespace dtrain::job

@@ -1,9 +1,12 @@
 #include "role/scheduler/scheduler.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <future>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/step_faults.h"
@@ -21,6 +24,7 @@
 #include "role/process/signal_watcher.h"
 #include "role/process/tracing.h"
 #include "role/scheduler/job_view.h"
+#include "role/scheduler/launcher_reports.h"
 #include "role/setup/data.h"
 #include "role/setup/labels.h"
 #include "role/setup/network.h"
@@ -144,6 +148,12 @@ void give_up(rpc::Scheduler& scheduler, const std::vector<rpc::MemberPulse>& mem
   if (member != members.end()) scheduler.give_up(member->member, stalled.sentence);
 }
 
+void pass_on(rpc::Scheduler& scheduler, const job::EndedProcess& ended) {
+  const bool is_server = ended.process.role == job::Role::kServer;
+  scheduler.process_ended(
+      {is_server ? rpc::Role::kServer : rpc::Role::kWorker, static_cast<uint32_t>(ended.process.rank)}, ended.how);
+}
+
 // Waits for the end of the job. Shows its progress every kProgressInterval and at the end.
 Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, const Screen& screen,
                JobView& view, double stall_timeout_s, KillSwitch kill) {
@@ -226,6 +236,11 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   const SignalWatcher watcher(
       signals, waits, process.log, [&] { scheduler->request_stop(); },
       [&] { scheduler->request_trace(steps_to_trace(flags), nullptr); });
+  std::optional<LauncherReports> launcher;
+  if (flags.launch.has_launcher) {
+    launcher.emplace(
+        STDIN_FILENO, [&](const job::EndedProcess& ended) { pass_on(*scheduler, ended); }, process.log);
+  }
   const auto started = std::chrono::steady_clock::now();
   job::TimeLeft left;  // estimates the remaining time; used only by the observer's thread
   DT_TRY(const std::unique_ptr<Observer> observer,

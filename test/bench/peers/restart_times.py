@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Measures how soon a job trains again after one of its workers is killed, beside torchrun's elastic agent, in turns.
+
+    test/bench/peers/restart_times.py [--python FILE] [--rounds N] [--results FILE]
+
+  --python FILE   a Python with PyTorch; default: python3
+  --rounds N      number of kills of each program; default: 20
+  --results FILE  default: test/bench/results/peers.jsonl; "-": print only
+
+Each turn starts a job of two workers that train LeNet, kills worker 1 (kill -9) in its tenth step, and takes the time from
+the kill to the end of the first step after it. dtrain runs `--kv-store allreduce --max-restarts 1`, torchrun runs
+`--nproc-per-node 2 --max-restarts 1` with gloo and DistributedDataParallel on random images; both write a checkpoint
+after the fifth step and continue from it. DTRAIN names the program; default: build/cmd/dtrain.
+"""
+import argparse
+import json
+import os
+import pathlib
+import queue
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import measuring
+
+STEP_OF_THE_KILL = 10
+PATIENCE_S = 120
+
+TORCH_JOB = """
+import os, torch, torch.distributed as dist
+from torch import nn
+dist.init_process_group("gloo")
+torch.manual_seed(1)
+torch.set_num_threads(1)
+net = nn.Sequential(nn.Conv2d(1, 20, 5), nn.Tanh(), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.Tanh(), nn.MaxPool2d(2),
+                    nn.Flatten(), nn.Linear(800, 500), nn.Tanh(), nn.Linear(500, 10))
+model = nn.parallel.DistributedDataParallel(net)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+step, file = 0, os.environ["CHECKPOINT"]
+if os.path.exists(file):
+    stored = torch.load(file)
+    net.load_state_dict(stored["net"])
+    optimizer.load_state_dict(stored["optimizer"])
+    step = stored["step"]
+while True:
+    images, labels = torch.randn(64, 1, 28, 28), torch.randint(10, (64,))
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(images), labels).backward()
+    optimizer.step()
+    step += 1
+    if dist.get_rank() == 0:
+        print("step", step, flush=True)
+        if step == 5:
+            torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, file)
+"""
+
+
+class Job:
+    """A job whose lines arrive with their times."""
+
+    def __init__(self, command, environment, is_step, is_victim):
+        self.is_step, self.is_victim = is_step, is_victim
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                        start_new_session=True, env=dict(os.environ, **environment))
+        self.lines, self.seen = queue.Queue(), []
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put((time.monotonic(), line))
+
+    def next_step(self):
+        while True:
+            try:
+                when, line = self.lines.get(timeout=PATIENCE_S)
+            except queue.Empty:
+                raise SystemExit("error: no step for two minutes:\n" + "".join(self.seen[-30:])) from None
+            self.seen.append(line)
+            if self.is_step(line):
+                return when
+
+    def victim(self):
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                variables = (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if self.is_victim(words, variables):
+                return int(entry.name)
+        raise SystemExit("error: worker 1 does not run:\n" + "".join(self.seen[-30:]))
+
+    def seconds(self):
+        """The time from the kill to the first step after it. Steps that ended before the kill are already in the queue."""
+        try:
+            for _ in range(STEP_OF_THE_KILL):
+                self.next_step()
+            victim = self.victim()
+            os.kill(victim, signal.SIGKILL)
+            killed = time.monotonic()
+            while pathlib.Path(f"/proc/{victim}").exists() and time.monotonic() < killed + 0.2:
+                time.sleep(0.001)
+            self.drain_until(killed)
+            return self.next_step() - killed
+        finally:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+
+    def drain_until(self, killed):
+        """Drops the last steps of the survivors, which end within an instant of the kill."""
+        while True:
+            try:
+                when, line = self.lines.get(timeout=0.1)
+            except queue.Empty:
+                return
+            self.seen.append(line)
+            if when > killed + 0.1:
+                self.lines.put((when, line))
+                return
+
+
+def dtrain_job(directory, token):
+    run_dir = str(directory / f"run-{token}")
+    program = os.environ.get("DTRAIN", str(measuring.ROOT / "build/cmd/dtrain"))
+    command = [program, "-n", "2", "-s", "0", "--kv-store", "allreduce", "--network", "lenet", "--benchmark", "1",
+               "--image-shape", "1,28,28", "--num-classes", "10", "--num-batches", "100000", "--num-epochs", "1",
+               "--batch-size", "64", "--threads", "1", "--disp-batches", "1", "--save-every", "0.1s", "--log-format", "1.9",
+               "--max-restarts", "1", "--run-dir", run_dir]
+    return Job(command, {}, lambda line: "[worker 0 " in line and "Speed:" in line,
+               lambda words, _: run_dir.encode() in words and words[words.index(b"--rank") + 1:][:1] == [b"1"]
+               and b"worker" in words if b"--rank" in words else False)
+
+
+def torch_job(directory, token, python):
+    script, checkpoint = directory / "torch_job.py", str(directory / f"checkpoint-{token}")
+    script.write_text(TORCH_JOB, encoding="ascii")
+    command = [python, "-m", "torch.distributed.run", "--nnodes", "1", "--nproc_per_node", "2", "--max_restarts", "1",
+               "--master_port", str(random.randrange(20000, 30000)), str(script)]
+    return Job(command, {"CHECKPOINT": checkpoint, "OMP_NUM_THREADS": "1"}, lambda line: line.startswith("step "),
+               lambda words, variables: str(script).encode() in words and b"RANK=1" in variables
+               and f"CHECKPOINT={checkpoint}".encode() in variables)
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--python", default="python3")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--results", default=str(measuring.ROOT / "test/bench/results/peers.jsonl"))
+    asked = parser.parse_args()
+    version = subprocess.check_output([asked.python, "-c", "import torch; print(torch.__version__)"], text=True).strip()
+    times = {"dtrain": [], "torchrun": []}
+    with tempfile.TemporaryDirectory() as place:
+        directory = pathlib.Path(place)
+        for turn in range(asked.rounds):
+            jobs = [("dtrain", lambda: dtrain_job(directory, turn)),
+                    ("torchrun", lambda: torch_job(directory, turn, asked.python))]
+            for name, start in jobs if turn % 2 == 0 else reversed(jobs):
+                times[name].append(start().seconds())
+                print(f"{turn + 1}: {name} {times[name][-1]:.2f} s", file=sys.stderr)
+    row = {"check": "restart after kill -9 of worker 1", "rounds": asked.rounds,
+           **{f"{name}_s": round(statistics.median(seconds), 2) for name, seconds in times.items()},
+           **{f"{name}_spread_s": measuring.spread(seconds, 2) for name, seconds in times.items()},
+           **measuring.ratio(list(zip(times["dtrain"], times["torchrun"]))), "torch": version, "commit": measuring.commit(),
+           "host": measuring.host(), "load": round(os.getloadavg()[0], 1), "date": measuring.today()}
+    print(json.dumps(row))
+    if asked.results != "-":
+        with open(asked.results, "a", encoding="utf-8") as results:
+            results.write(json.dumps(row) + "\n")
+
+
+if __name__ == "__main__":
+    main()
