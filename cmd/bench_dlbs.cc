@@ -216,7 +216,8 @@ Result<Ran> run_processes(const Call& call, const Planned& planned, bench::DlbsL
     if (end.exit_code == job::kExitOk) return;
     (void)log.write(bench::dlbs_failure(end.error.empty() ? "the benchmark was stopped" : end.error));
   };
-  DT_TRY(const int code, run_job(std::move(job.processes), planned.flags, run_dir, on_end));
+  const auto make = [&](int64_t) -> Result<launch::Job> { return job.processes; };
+  DT_TRY(const int code, run_job({.make = make}, planned.flags, run_dir, on_end));
   return Ran{code, true};
 }
 

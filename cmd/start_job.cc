@@ -76,8 +76,10 @@ Result<std::optional<job::HostAssignment>> named_hosts(const job::Flags& flags, 
 
 }  // namespace
 
-Result<Places> places_of(const Call& call, const job::Flags& flags, Missing missing) {
-  DT_TRY(std::optional<job::HostAssignment> hosts, named_hosts(flags, missing));
+namespace {
+
+Result<Places> places_of_assignment(std::optional<job::HostAssignment> hosts, const Call& call, const job::Flags& flags,
+                                    Missing missing) {
   if (!cluster::is_cluster(flags.launch.launcher)) return Places{.hosts = std::move(hosts)};
   Result<cluster::Cluster> cluster = cluster::find_cluster(flags, call.environment, hosts);
   if (cluster) return Places{std::move(cluster->assignment), std::move(cluster->starter), std::move(cluster->ways)};
@@ -85,6 +87,21 @@ Result<Places> places_of(const Call& call, const job::Flags& flags, Missing miss
   missing->push_back(fmt::format("--launcher {}: {}", flags.launch.launcher, cluster.error().message));
   return Places{hosts ? *hosts : unknown_hosts(flags),
                 cluster::usual_starter(flags.launch.launcher, hosts.has_value())};
+}
+
+}  // namespace
+
+Result<Places> places_of(const Call& call, const job::Flags& flags, Missing missing) {
+  DT_TRY(std::optional<job::HostAssignment> hosts, named_hosts(flags, missing));
+  return places_of_assignment(std::move(hosts), call, flags, missing);
+}
+
+Result<Places> places_on(const std::optional<job::HostFile>& hosts, const Call& call, const job::Flags& flags) {
+  std::optional<job::HostAssignment> assignment;
+  if (hosts) {
+    DT_TRY(assignment, job::assign_hosts(*hosts, job::assignment_options(flags)));
+  }
+  return places_of_assignment(std::move(assignment), call, flags, nullptr);
 }
 
 Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {
@@ -107,26 +124,45 @@ Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {
                                .address = address,
                                .directory = std::filesystem::current_path().string(),
                                .temporary = call.environment("TMPDIR").value_or("/tmp"),
-                               .only_rank = setting.only_rank};
+                               .only_rank = setting.only_rank,
+                               .restart = setting.restart};
   return JobToStart{launch::make_job(job), setting.run_dir};
 }
 
-Result<int> run_job(launch::Job processes, const job::Flags& flags, const role::RunDir& run_dir,
+namespace {
+
+role::JobEnd for_summary(const std::string& name, launch::JobEnd end) {
+  role::JobEnd summed{.job = name,
+                      .exit_code = end.exit_code,
+                      .error = std::move(end.error),
+                      .peak_rss_bytes = std::move(end.peak_rss_bytes),
+                      .findings = std::move(end.findings)};
+  for (launch::Restart& restart : end.restarts) {
+    summed.restarts.push_back({std::move(restart.cause), restart.step, restart.seconds});
+  }
+  return summed;
+}
+
+}  // namespace
+
+Result<int> run_job(launch::RestartableJob job, const job::Flags& flags, const role::RunDir& run_dir,
                     const std::function<void(const launch::JobEnd& end)>& on_end) {
-  processes.log_hint = [&run_dir] { return run_dir.has_begun() ? "logs are in " + run_dir.path() : ""; };
+  std::string name;  // the name of the last run's processes
+  job.make = [&name, &run_dir, make = std::move(job.make)](int64_t restart) -> Result<launch::Job> {
+    DT_TRY(launch::Job processes, make(restart));
+    processes.log_hint = [&run_dir] { return run_dir.has_begun() ? "logs are in " + run_dir.path() : ""; };
+    name = processes.name;
+    return processes;
+  };
   Console console = Console::to_stderr(flags.launch.terminal);
   return launch::run_in_background(console, [&](launch::Screen& screen) -> Result<int> {
-    DT_TRY(launch::JobEnd end, launch::supervise(processes, screen));
+    DT_TRY(launch::JobEnd end, launch::supervise_with_restarts(job, screen));
     if (on_end) on_end(end);
     merge_traces(run_dir.path(), screen);
     if (!run_dir.has_begun()) return end.exit_code;
-    DT_TRY_VOID(role::complete_summary(run_dir.path(), flags,
-                                       {.job = processes.name,
-                                        .exit_code = end.exit_code,
-                                        .error = std::move(end.error),
-                                        .peak_rss_bytes = std::move(end.peak_rss_bytes),
-                                        .findings = std::move(end.findings)}));
-    return end.exit_code;
+    const int code = end.exit_code;
+    DT_TRY_VOID(role::complete_summary(run_dir.path(), flags, for_summary(name, std::move(end))));
+    return code;
   });
 }
 

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "job/process/host_file.h"
 #include "launch/make_job.h"
+#include "launch/restarts.h"
 #include "role/process/run_dir.h"
 
 namespace dtrain::cmd {
@@ -30,6 +31,8 @@ struct Places {
 // Assigns the job's processes to the hosts of its host file, or to the hosts of the cluster that --launcher names. If
 // the host file does not exist and `missing` is given, all processes are assigned to a host named "HOST".
 Result<Places> places_of(const Call& call, const job::Flags& flags, Missing missing = nullptr);
+// The same with these hosts in place of those of the host file; nullopt: the flags give no host file.
+Result<Places> places_on(const std::optional<job::HostFile>& hosts, const Call& call, const job::Flags& flags);
 
 struct StartSetting {
   // The arguments of every process, to which its role is added; they begin with the sub-command, unless it is train.
@@ -40,6 +43,7 @@ struct StartSetting {
   Missing missing = nullptr;
   // If set, starts only the server and the worker of this rank, and for rank 0 the scheduler.
   std::optional<int> only_rank = {};
+  int64_t restart = 0;  // how often the job has been started again
 };
 
 struct JobToStart {
@@ -49,9 +53,9 @@ struct JobToStart {
 
 Result<JobToStart> job_to_start(const Call& call, StartSetting setting);
 
-// Runs the job from a background child of this process, and adds the outcome to the run's summary. Returns the exit
-// code of the job. `on_end`, if given, is called in the background child.
-Result<int> run_job(launch::Job processes, const job::Flags& flags, const role::RunDir& run_dir,
+// Runs the job from a background child of this process, with its restarts, and adds the outcome to the run's summary.
+// Returns the exit code of the job. `on_end`, if given, is called in the background child.
+Result<int> run_job(launch::RestartableJob job, const job::Flags& flags, const role::RunDir& run_dir,
                     const std::function<void(const launch::JobEnd& end)>& on_end = nullptr);
 
 }  // namespace dtrain::cmd

@@ -75,8 +75,7 @@ Result<> check_early(job::Flags flags) {
 
 // The flags that --resume took from the run directory are passed to the processes explicitly; they precede the user's
 // flags.
-Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, const std::string& run_dir,
-                                Missing missing = nullptr) {
+std::vector<std::string> arguments_of_processes(const Call& call, const job::Flags& flags) {
   std::vector<std::string> arguments = job::recalled_arguments(flags);
   arguments.insert(arguments.end(), call.arguments.begin(), call.arguments.end());
   const bool resumes = flags.given("resume") || flags.given("retrain");
@@ -84,9 +83,14 @@ Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, const
     const std::string& directory = flags.loop.resume;
     arguments.insert(arguments.end(), {"--retrain=0", "--resume", directory.empty() ? "none" : directory});
   }
-  const bool is_dry_submission = missing != nullptr && cluster::is_submitted(flags, call.environment);
-  DT_TRY(Places places, is_dry_submission ? places_to_come(flags) : places_of(call, flags, missing));
-  return job_to_start(call, {.arguments = std::move(arguments),
+  return arguments;
+}
+
+Result<JobToStart> job_for_dry_run(const Call& call, const job::Flags& flags, const std::string& run_dir,
+                                   Missing missing) {
+  const bool is_submission = cluster::is_submitted(flags, call.environment);
+  DT_TRY(Places places, is_submission ? places_to_come(flags) : places_of(call, flags, missing));
+  return job_to_start(call, {.arguments = arguments_of_processes(call, flags),
                              .flags = flags,
                              .places = std::move(places),
                              .run_dir = run_dir,
@@ -95,8 +99,27 @@ Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, const
 
 Result<int> launch_job(const Call& call, const job::Flags& flags, const std::optional<role::Resumed>& resumed) {
   DT_TRY(const role::RunDir run_dir, role::RunDir::claim(flags, resumed));
-  DT_TRY(JobToStart job, job_to_start(call, flags, run_dir.path()));
-  return run_job(std::move(job.processes), flags, run_dir);
+  DT_TRY(std::optional<job::HostFile> hosts, job::read_host_file(flags));
+  std::vector<job::SshAddress> last_hosts;  // the other hosts of the last run, in the order of Command::host_number
+  const auto make = [&](int64_t restart) -> Result<launch::Job> {
+    DT_TRY(Places places, places_on(hosts, call, flags));
+    last_hosts.clear();
+    if (places.hosts && flags.launch.on_other_hosts()) last_hosts = launch::distinct_hosts(*places.hosts);
+    DT_TRY(JobToStart job, job_to_start(call, {.arguments = arguments_of_processes(call, flags),
+                                               .flags = flags,
+                                               .places = std::move(places),
+                                               .run_dir = run_dir.path(),
+                                               .restart = restart}));
+    return std::move(job.processes);
+  };
+  const auto use_spare = [&](size_t host_number) -> std::optional<std::string> {
+    if (!hosts || host_number == 0 || host_number > last_hosts.size()) return std::nullopt;
+    const job::SshAddress& lost = last_hosts[host_number - 1];
+    const std::optional<std::string> spare = job::use_spare(*hosts, lost);
+    if (!spare) return std::nullopt;
+    return fmt::format("the spare host {} takes the place of {}", *spare, launch::host_name(lost));
+  };
+  return run_job({.restarts_max = flags.launch.max_restarts, .make = make, .use_spare = use_spare}, flags, run_dir);
 }
 
 Result<int> print_dry_run(const Call& call, const job::Flags& flags, const std::optional<role::Resumed>& resumed) {
@@ -104,7 +127,7 @@ Result<int> print_dry_run(const Call& call, const job::Flags& flags, const std::
   std::vector<std::string> missing;
   if (flags.distributed()) {
     const std::string run_dir = role::choose_run_dir(flags, resumed);
-    DT_TRY(const JobToStart job, job_to_start(call, flags, run_dir, &missing));
+    DT_TRY(const JobToStart job, job_for_dry_run(call, flags, run_dir, &missing));
     table = launch::dry_run_text(job.processes);
     if (cluster::is_submitted(flags, call.environment)) {
       DT_TRY(const std::string submission, submission_text(call, flags, run_dir));

@@ -59,6 +59,7 @@ Result<std::string> slurm_file(const UserCommand& command) {
 // `run_dir`: absolute, or empty if the job is to create one.
 Result<SgeJob> sge_job_of(const UserCommand& command, const std::string& run_dir) {
   const job::Flags& flags = command.flags;
+  DT_TRY_VOID(check_no_restarts(flags, "Grid Engine"));
   const std::string environment = flags.launch.launcher == "sge" ? flags.launch.launcher_argument : "";
   UserCommand inner = command;
   // The launcher in the job must not make requests to a batch system again.
@@ -80,6 +81,7 @@ Result<std::string> sge_file(const UserCommand& command) {
 
 Result<std::string> yarn_file(const UserCommand& command) {
   DT_TRY_VOID(check_all_gpus(command.flags, "YARN"));
+  DT_TRY_VOID(check_no_restarts(command.flags, "YARN"));
   DT_TRY(const BatchRequest request, request_of(command, ""));
   DT_TRY(const std::string token, token_for(command.flags));
   DT_TRY(const launch::Variables exports, launch::variables_of(command.flags.launch, command.environment));
@@ -127,6 +129,7 @@ Result<std::string> batch_file(std::string_view system, const UserCommand& comma
 
 Result<KubernetesJob> kubernetes_job(const UserCommand& command, const std::string& suffix) {
   DT_TRY_VOID(check_all_gpus(command.flags, "Kubernetes"));
+  DT_TRY_VOID(check_no_restarts(command.flags, "Kubernetes"));
   DT_TRY(const BatchRequest request, request_of(command, ""));
   DT_TRY(const std::string token, token_for(command.flags));
   DT_TRY(const launch::Variables exports, launch::variables_of(command.flags.launch, command.environment));

@@ -94,6 +94,13 @@ Result<> check_all_gpus(const job::Flags& flags, const char* system, bool gives_
               job::format_value(flags.device.gpus), system);
 }
 
+Result<> check_no_restarts(const job::Flags& flags, const char* system) {
+  if (flags.launch.max_restarts == 0) return {};
+  return fail(Code::kUsage,
+              "--max-restarts: on {}, each node starts its own processes, so nothing starts a failed job again",
+              system);
+}
+
 const std::vector<std::string>& batch_flags() {
   static const std::vector<std::string> names = {"nodes",         "queue",        "jobname",       "time-limit",
                                                  "worker-cores",  "server-cores", "worker-memory", "server-memory",
@@ -145,6 +152,7 @@ Result<BatchRequest> batch_request(const UserCommand& command, const CommandInsi
   request.command.insert(request.command.end(), kept.begin(), kept.end());
   if (!inside.launcher.empty()) request.command.insert(request.command.end(), {"--launcher", inside.launcher});
   request.at_first = first_flags(flags);
+  request.restarts_max = flags.launch.max_restarts;
   return request;
 }
 

@@ -39,6 +39,7 @@ struct BatchRequest {
   std::vector<std::string> command = {};  // the launcher's command line, without a run directory
   // Further flags of the launcher, used when the job starts for the first time but not when the system starts it again.
   std::vector<std::string> at_first = {};
+  int64_t restarts_max = 0;  // --max-restarts
 };
 
 // The command as the user typed it.
@@ -64,6 +65,9 @@ Result<BatchRequest> batch_request(const UserCommand& command, const CommandInsi
 // Code::kUsage for --gpus all, with a system that gives a job only as many GPUs as it requests. `gives_all`: whether
 // the request includes all GPUs of the nodes.
 Result<> check_all_gpus(const job::Flags& flags, const char* system, bool gives_all = false);
+
+// Code::kUsage for --max-restarts, with a system on which no launcher runs that could start the job again.
+Result<> check_no_restarts(const job::Flags& flags, const char* system);
 
 // The names of the flags that only make requests to a batch system.
 const std::vector<std::string>& batch_flags();

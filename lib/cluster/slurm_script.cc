@@ -1,6 +1,7 @@
 #include "cluster/slurm_script.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "job/process/exit_code.h"
 #include "launch/command.h"
@@ -69,6 +70,17 @@ if [ "$code" -eq {stopped} ] && [ -n "$limit" ] && [ -z "$cancelled" ]; then
     echo "dtrain: the job is queued again, and will continue from its checkpoint" >&2
     exit "$code"
   fi
+fi
+# After a failure that the launcher could not mend on these nodes, the job may get others.
+if [ -z "$cancelled" ] && [ "${SLURM_RESTART_COUNT:-0}" -lt {restarts} ] && [ -e "$run_dir/metrics.jsonl" ]; then
+  case $code in
+    {startup} | {scheduler_lost} | {peer_lost} | {device})
+      if scontrol requeue "$SLURM_JOB_ID"; then
+        echo "dtrain: the job is queued again, because it failed and --max-restarts allows it" >&2
+        exit "$code"
+      fi
+      ;;
+  esac
 fi
 echo "$code" >"$state"
 exit "$code"
@@ -140,8 +152,16 @@ std::string replaced(std::string text, std::string_view what, const std::string&
 std::string sbatch_script(const BatchRequest& request, const std::string& output) {
   std::string text = kHeader;
   for (const std::string& option : options_of(request, output)) text += sbatch_line(option);
-  const std::string body = replaced(kBody, "{startup}", std::to_string(job::kExitStartup));
-  return text + definitions_of(request) + replaced(body, "{stopped}", std::to_string(job::kExitPreempted));
+  std::string body = kBody;
+  for (const auto& [name, number] : {std::pair<const char*, int64_t>{"{startup}", job::kExitStartup},
+                                     {"{stopped}", job::kExitPreempted},
+                                     {"{scheduler_lost}", job::kExitSchedulerLost},
+                                     {"{peer_lost}", job::kExitPeerLost},
+                                     {"{device}", job::kExitDevice},
+                                     {"{restarts}", request.restarts_max}}) {
+    body = replaced(std::move(body), name, std::to_string(number));
+  }
+  return text + definitions_of(request) + body;
 }
 
 std::string state_file(const std::string& run_dir, const std::string& job) {

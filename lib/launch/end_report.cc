@@ -119,22 +119,23 @@ JobEnd report_end(const Job& job, const JobHistory& history, Screen& screen) {
     say_log_hint(job, screen);
     std::string error = history.start_error->text();
     screen.line(error);
-    return {job::exit_code(history.start_error->code), std::move(error), {}};
+    return {.exit_code = job::exit_code(history.start_error->code), .error = std::move(error)};
   }
   if (!root) return {};
   const Ended& cause = ended[*root];
   if (code_of(cause) == job::kExitPreempted) {
     say_how_to_go_on(job, history, screen);
-    return {job::kExitPreempted, "", {}};
+    return {.exit_code = job::kExitPreempted, .error = ""};
   }
   if (history.killed_by_user && cause.stopped && cause.signal == SIGKILL) {
     const std::string what = "killed by the second interrupt; a checkpoint may be incomplete";
     say(screen, what);
     if (history.may_have_trained && !job.stopped_hint.empty()) say(screen, job.stopped_hint);
-    return {code_of(cause), what, {}};
+    return {.exit_code = code_of(cause), .error = what, .was_killed = true, .killed_by_user = true};
   }
   say_log_hint(job, screen);
-  return {code_of(cause), report_failure(cause, history, screen), {}};
+  return {
+      .exit_code = code_of(cause), .error = report_failure(cause, history, screen), .was_killed = was_killed(cause)};
 }
 
 }  // namespace dtrain::launch

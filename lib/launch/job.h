@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "job/process/progress.h"
 #include "launch/agent_group.h"
 #include "launch/command.h"
 #include "launch/shown_lines.h"
@@ -55,13 +56,30 @@ struct Job {
   std::string scheduler_address = {};  // address of the scheduler, as far as known before it starts: "10.0.0.1:PORT"
   // True: these are a part of a job's processes, and their scheduler is started elsewhere, at scheduler_address.
   bool joins_scheduler = false;
+  // Called each time that the scheduler reports the job's progress; may be null.
+  std::function<void(const job::Progress& progress)> on_progress = {};
+};
+
+// A job was started again after a failure.
+struct Restart {
+  std::string cause;  // the first line of the error
+  int64_t step = 0;   // the last step that the job had reported
+  // The time from the failure until the job had again reached that step; nullopt: it has not.
+  std::optional<double> seconds = {};
 };
 
 struct JobEnd {
-  int exit_code = 0;  // exit code of the job (job_code in outcome.h)
-  std::string error;  // the first error of the process that failed first; empty: none
+  int exit_code = 0;            // exit code of the job (job_code in outcome.h)
+  std::string error = {};       // the first error of the process that failed first; empty: none
+  bool was_killed = false;      // whether that process was killed or lost with its host, so that it reported nothing
+  bool killed_by_user = false;  // whether a second interrupt killed the job
+  // When the first process failed; the time of the job's end if none did.
+  std::chrono::steady_clock::time_point failed_at = {};
+  std::optional<int64_t> step = {};       // the last step that the job reported; nullopt: it never began to train
+  std::vector<size_t> failed_hosts = {};  // the hosts that were lost, or whose device failed (Command::host_number)
+  std::vector<Restart> restarts = {};     // the failures before this run of the job (restarts.h)
   // Peak memory of each process, indexed by its name, such as "worker 3".
-  std::map<std::string, uint64_t> peak_rss_bytes;
+  std::map<std::string, uint64_t> peak_rss_bytes = {};
   std::vector<std::string> findings = {};  // reported by the scheduler, as JSON objects (job/process/scheduler_lines.h)
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "job/flags/environment.h"
 #include "job/flags/flags.h"
 #include "job/process/scheduler_lines.h"
 #include "job/process/token.h"
@@ -96,8 +97,9 @@ Common common_of(const JobSetting& setting) {
     const int64_t rank = *setting.only_rank;
     const int64_t here =
         (rank < setting.flags.job.num_servers ? 1 : 0) + (rank < setting.flags.job.num_workers ? 1 : 0);
-    common.environment.push_back(fmt::format("DTRAIN_HOST_ROLES={}", here));
+    common.environment.push_back(fmt::format("{}={}", job::kHostRolesVariable, here));
   }
+  if (setting.restart > 0) common.environment.push_back(fmt::format("{}={}", job::kRestartVariable, setting.restart));
   common.variables = setting.variables;
   common.assignment = setting.hosts;
   common.gpus = setting.flags.device.gpus;
@@ -144,7 +146,8 @@ Command start_of(const Common& common, const std::string& role, int rank) {
   if (command.host_number > 0) {
     command.arguments = {common.remote_executable};
     append(command.environment, common.variables.forwarded);
-    append(command.environment, {fmt::format("DTRAIN_HOST_ROLES={}", common.processes_on[command.host_number])});
+    append(command.environment,
+           {fmt::format("{}={}", job::kHostRolesVariable, common.processes_on[command.host_number])});
   }
   append(command.environment, role == "scheduler" ? common.variables.scheduler
                               : role == "server"  ? common.variables.server

@@ -47,6 +47,7 @@ struct JobSetting {
   // Starts only a part of the job: the server and the worker of this rank, and for rank 0 the scheduler. All parts meet
   // at the address that --scheduler names in `arguments` and `flags`. The token may be empty.
   std::optional<int> only_rank = {};
+  int64_t restart = 0;  // how often the job has been started again
 };
 
 // The scheduler runs here. It uses a free port unless --port names one, and listens on loopback unless the job has

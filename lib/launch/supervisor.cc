@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -114,7 +115,9 @@ class Supervisor {
   JobPhase phase_ = JobPhase::kStarting;
   std::optional<Clock::time_point> deadline_;
   bool others_started_ = false;
-  std::optional<job::Progress> progress_;  // set once the scheduler has reported that all processes joined
+  std::optional<Clock::time_point> failed_at_;  // when the first process failed
+  std::set<size_t> failed_hosts_;               // see JobEnd::failed_hosts
+  std::optional<job::Progress> progress_;       // set once the scheduler has reported that all processes joined
   StepTimes step_times_;
   bool has_lost_lines_ = false;
   bool killed_by_user_ = false;
@@ -268,6 +271,7 @@ bool Supervisor::on_scheduler_line(const std::string& line) {
   const std::optional<job::Progress> progress = job::parse_progress(line);
   if (progress) {
     progress_ = *progress;
+    if (job_.on_progress) job_.on_progress(*progress);
     step_times_.at(progress->step, Clock::now());
     tell_time_to_stop();
     screen_.live(job::live_progress(*progress, [this](uint32_t rank) { return shown_.host_of_worker(rank); }));
@@ -345,6 +349,8 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   const Ended& ended = ended_.back();
   tell_scheduler(member, ended);
   if (code_of(ended) != job::kExitOk) {
+    if (!failed_at_) failed_at_ = Clock::now();
+    if (code_of(ended) == job::kExitDevice) failed_hosts_.insert(member.command.host_number);
     const bool as_asked = phase_ == JobPhase::kStopping && ended.code == job::kExitPreempted;
     if (!as_asked) say(fmt::format("{} {}", ended.name, describe(ended)));
     on_failure(ended);
@@ -365,6 +371,8 @@ void Supervisor::tell_scheduler(const Member& member, const Ended& ended) {
 // Handles the loss of a host. Before the job runs, this is a failed start. Later, the processes on the host count as
 // failed.
 void Supervisor::on_lost(size_t host_number, const Error& error) {
+  if (!failed_at_) failed_at_ = Clock::now();
+  failed_hosts_.insert(host_number);
   if (!progress_ && phase_ < JobPhase::kStopping) start_failed(error);
   for (const size_t number : members_on_[host_number]) {
     Member& member = members_[number];
@@ -443,6 +451,9 @@ JobEnd Supervisor::report() {
   JobEnd end = report_end(job_, history, screen_);
   end.peak_rss_bytes = peak_rss_bytes_;
   end.findings = findings_;
+  end.failed_at = failed_at_.value_or(Clock::now());
+  if (progress_) end.step = progress_->step;
+  end.failed_hosts.assign(failed_hosts_.begin(), failed_hosts_.end());
   return end;
 }
 

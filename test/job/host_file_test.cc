@@ -228,4 +228,42 @@ TEST_CASE("the host file that the flags name assigns the job's processes to host
   CHECK_THAT(missing.error().message, Contains("none"));
 }
 
+namespace {
+
+HostAssignment assigned_to(const HostFile& file, int64_t servers, int64_t workers) {
+  const Result<HostAssignment> assignment = assign_hosts(file, {servers, workers, HostOrder::kSpread});
+  REQUIRE(assignment);
+  return *assignment;
+}
+
+}  // namespace
+
+TEST_CASE("a spare host gets processes only in place of a host that is lost", "[job]") {
+  HostFile file =
+      hosts_in("a slots=2 gpus=0,1\nspare1:2222 user=u spare=1\nb slots=2\na slots=1\nspare2 spare=1 gpus=4-6\n");
+  const auto hosts = [&file] {
+    const HostAssignment assignment = assigned_to(file, 2, 3);
+    std::string names;
+    for (const auto* slots : {&assignment.servers, &assignment.workers}) {
+      for (const ProcessSlot& slot : *slots) names += slot.host + " ";
+    }
+    return names;
+  };
+  CHECK(hosts() == "a b a a b ");
+  CHECK(ssh_addresses(file).size() == 4);  // `dtrain doctor -H` examines the spare hosts too
+  CHECK(use_spare(file, {.host = "b"}) == "spare1");
+  CHECK(hosts() == "a spare1 a a spare1 ");
+  const HostAssignment now = assigned_to(file, 2, 3);
+  CHECK(now.servers[1].ssh == SshAddress{"spare1", 2222, "u"});
+  CHECK(use_spare(file, {.host = "a"}) == "spare2");
+  CHECK(hosts() == "spare2 spare1 spare2 spare2 spare1 ");
+  CHECK(assigned_to(file, 0, 1).workers[0].gpus.numbers == std::vector<int64_t>{4, 5, 6});
+  CHECK_FALSE(use_spare(file, {.host = "spare2"}));
+}
+
+TEST_CASE("a host file needs a host that is no spare, and spare is 0 or 1", "[job]") {
+  CHECK(refused_hosts("a spare=1\n") == "hosts: the file lists no host that is no spare");
+  CHECK(refused_hosts("a spare=yes\n") == "hosts:1: spare: 'yes' is neither 0 nor 1");
+}
+
 }  // namespace dtrain::job

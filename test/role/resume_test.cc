@@ -121,3 +121,63 @@ TEST_CASE("checkpoint prefixes come from the flags, or else from the run directo
   flags.loop.save_model_prefix = "models/s";
   CHECK(save_prefix(flags, "runs/x") == "models/s");
 }
+
+namespace {
+
+job::Flags started_again(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--run-dir", "mine"});
+  job::Flags flags = test::lenet(std::move(arguments));
+  flags.launch.restart = 1;
+  return flags;
+}
+
+std::string start_text(const job::Flags& flags) {
+  const ResumeSearch search = must(find_resumed(flags));
+  const std::optional<train::StartFrom> start = must(start_of(flags, flags.launch.run_dir, search.run));
+  if (!start) return "initial weights";
+  return start->prefix + (start->epoch ? fmt::format(" epoch {}", *start->epoch) : "");
+}
+
+}  // namespace
+
+TEST_CASE("a job that is started again continues from the newest checkpoint that it has written", "[role]") {
+  const test::InTempDir here;
+  const std::vector<std::string> loads = {"--load-epoch",        "3",     "--model-prefix", "models/m",
+                                          "--save-model-prefix", "mine/m"};
+  test::leave_run("other", test::lenet({}), 4);
+  test::leave_checkpoint("models/m", 3);
+  test::leave_run("mine", test::lenet({}), std::nullopt);
+  CHECK(must(find_resumed(started_again({}))).run->directory == "mine");
+  // Without a checkpoint of its own, it starts as it did first.
+  CHECK(start_text(started_again({})) == "initial weights");
+  CHECK(start_text(started_again(loads)) == "models/m epoch 3");
+  CHECK(start_text(started_again({"--resume", "other"})) == "other/lenet");
+  test::leave_checkpoint("mine/lenet", 1);
+  test::leave_checkpoint("mine/m", 5);
+  CHECK(start_text(started_again({})) == "mine/lenet");
+  CHECK(start_text(started_again({"--resume", "other"})) == "mine/lenet");
+  CHECK(start_text(started_again(loads)) == "mine/m");
+}
+
+TEST_CASE("on a host that never had the run's directory, a job that is started again needs none", "[role]") {
+  const test::InTempDir here;
+  CHECK_FALSE(must(find_resumed(started_again({}))).run);
+  CHECK(start_text(started_again({})) == "initial weights");
+}
+
+TEST_CASE("a job with restarts does not start from an old epoch of the prefix to which it writes", "[role]") {
+  const test::InTempDir here;
+  test::leave_checkpoint("models/m", 3);
+  test::leave_checkpoint("models/m", 9);
+  const std::vector<std::string> loads = {"--load-epoch", "3", "--model-prefix", "models/m"};
+  const auto start = [&](std::vector<std::string> more) {
+    more.insert(more.end(), loads.begin(), loads.end());
+    return start_of(test::lenet(more), "runs/a", std::nullopt);
+  };
+  CHECK(must(start({}))->epoch == 3);
+  const auto refused = start({"--max-restarts", "2", "-n", "1"});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Code::kUsage);
+  CHECK_THAT(refused.error().message, Contains("there is a later checkpoint, 'models/m-0009'"));
+  CHECK(must(start({"--max-restarts", "2", "-n", "1", "--save-model-prefix", "models/new"}))->epoch == 3);
+}

@@ -128,6 +128,7 @@ class Process {
       }
     }
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
     execvp(argv[0], argv.data());

@@ -114,9 +114,9 @@ Result<std::optional<int64_t>> environment_rank(const Environment& environment, 
   return task && *task >= 0 ? task : std::nullopt;
 }
 
-Result<int64_t> environment_host_roles(const Environment& environment) {
-  DT_TRY(const std::optional<int64_t> roles, number(environment, "DTRAIN_HOST_ROLES"));
-  return std::max<int64_t>(0, roles.value_or(0));
+Result<int64_t> environment_number(const Environment& environment, const char* name) {
+  DT_TRY(const std::optional<int64_t> value, number(environment, name));
+  return std::max<int64_t>(0, value.value_or(0));
 }
 
 std::vector<std::string> environment_notes(const Flags& flags, const Environment& environment) {

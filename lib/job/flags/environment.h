@@ -23,8 +23,12 @@ Error with_variables(Error error, const Flags& flags, const Environment& environ
 // DMLC_TASK_ID instead, which numbers the workers first and then the servers. Nullopt if no rank is given.
 Result<std::optional<int64_t>> environment_rank(const Environment& environment, Role role, int64_t num_workers);
 
-// DTRAIN_HOST_ROLES: the number of servers and workers that share this host, set by a launcher. 0 if it is not set.
-Result<int64_t> environment_host_roles(const Environment& environment);
+// Variables that a launcher sets: the number of servers and workers that share this host, and how often it has started
+// the job again.
+inline constexpr const char* kHostRolesVariable = "DTRAIN_HOST_ROLES";
+inline constexpr const char* kRestartVariable = "DTRAIN_RESTART";
+// The number in such a variable; 0 if it is not set.
+Result<int64_t> environment_number(const Environment& environment, const char* name);
 
 // One sentence for each variable that is set but has no effect in this version of dtrain, and for each that changes the
 // meaning of this command. Variables may outlive the job for which they were set.

@@ -204,7 +204,8 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   // If both a --config file and the environment give the token, the environment wins: a launcher passes the token
   // itself to its processes, because other hosts do not have the file that the --config file names.
   if (!flags.launch.token.empty() && flags.source("token-file") < Source::kCommandLine) flags.launch.token_file.clear();
-  DT_TRY(flags.launch.host_roles, environment_host_roles(environment));
+  DT_TRY(flags.launch.host_roles, environment_number(environment, kHostRolesVariable));
+  DT_TRY(flags.launch.restart, environment_number(environment, kRestartVariable));
   flags.launch.cache_dir = cache_dir(environment);
   flags.launch.claim_dir = claim_dir(environment);
   if (!flags.given("rank")) {

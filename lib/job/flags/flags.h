@@ -188,6 +188,8 @@ struct LaunchFlags {
   int64_t host_roles = 0;  // DTRAIN_HOST_ROLES: number of servers and workers on this host; 0: not set
   std::chrono::milliseconds stop_timeout{
       0};  // grace period of a launcher between TERM and KILL; 0: derived from the job's steps and checkpoints
+  int64_t max_restarts = 0;  // how often a launcher starts a failed job again
+  int64_t restart = 0;       // DTRAIN_RESTART: how often the launcher has started this job again
 };
 
 // What to request from a batch system, YARN or Kubernetes. Empty or 0: the system's own default.

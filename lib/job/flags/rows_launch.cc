@@ -81,6 +81,13 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
+// dmlc's launchers count the attempts, of which the first is no restart. Other texts are left as they are, for the
+// error.
+std::string restarts_of_attempts(std::string_view attempts) {
+  int64_t count = 0;
+  return parse_value(attempts, count) && count > 0 ? std::to_string(count - 1) : std::string(attempts);
+}
+
 // Like word_of, but shows only the names of the variables, because the values may be secrets.
 Binding<Flags> variable_of(std::vector<std::string> LaunchFlags::*member) {
   Binding<Flags> binding = word_of(&Flags::launch, member);
@@ -126,7 +133,7 @@ std::vector<Row> job_rows() {
        .aliases = {"-H", "--host-file"},
        .value = "FILE",
        .help = "file that lists the hosts, one per line: HOST, HOST:SSHPORT or [IPV6], then any of slots=K, gpus=0,1 "
-               "(or gpus=auto: all GPUs of the host), role=worker, user=U",
+               "(or gpus=auto: all GPUs of the host), role=worker, user=U, spare=1",
        .brief = "file that lists the hosts of a job, one per line",
        .bind = DT_FIELD(Flags, launch.hostfile, "none")},
       {.name = "host-order",
@@ -204,6 +211,15 @@ std::vector<Row> run_rows() {
       {.name = "dry-run",
        .help = "print the JobSpec, the processes and their memory, and exit",
        .bind = DT_FIELD(Flags, launch.dry_run)},
+      {.name = "max-restarts",
+       .aliases = {{"--num-attempt", restarts_of_attempts}, {"--local-num-attempt", restarts_of_attempts}},
+       .value = "N",
+       .help =
+           "how often the launcher starts a failed job again from its last checkpoint, on the same hosts or on those "
+           "with spare=1 in the host file (--num-attempt A means A - 1 restarts)",
+       .bind = DT_FIELD(Flags, launch.max_restarts),
+       .min = 0,
+       .max = 1000},
       {.name = "stop-timeout",
        .value = "TIME",
        .help = "time that a job has, when it is told to stop, to finish its last steps and write a checkpoint before "

@@ -96,7 +96,6 @@ std::vector<RefusedFlag> later_with_values() {
         .spellings = std::move(spellings), .message = kNotYet, .accepted = std::move(accepted), .boolean = boolean};
   };
   return {
-      later({"--num-attempt", "--local-num-attempt"}, {"1"}),
       later({"--replicas", "--slice-elements"}, {"0"}),
       later({"--p3", "--recompute", "--backward-mirror", "--memonger"}, {"0"}, true),
       later({"--gc-type"}, {"none", ""}),

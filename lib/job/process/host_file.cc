@@ -103,12 +103,19 @@ Result<> parse_role(std::string_view text, HostLine& line) {
   return parse_value(text, line.role);
 }
 
+Result<> parse_spare(std::string_view text, HostLine& line) {
+  if (text != "0" && text != "1") return fail(Code::kUsage, "'{}' is neither 0 nor 1", printable(text));
+  line.is_spare = text == "1";
+  return {};
+}
+
 Result<> parse_key(std::string_view key, std::string_view value, HostLine& line) {
   if (key == "slots") return parse_slots(value, line);
   if (key == "gpus") return parse_gpus(value, line);
   if (key == "role") return parse_role(value, line);
   if (key == "user") return parse_user(value, line);
-  return unknown_choice(key, {"slots", "gpus", "role", "user"});
+  if (key == "spare") return parse_spare(value, line);
+  return unknown_choice(key, {"slots", "gpus", "role", "user", "spare"});
 }
 
 Result<HostLine> parse_line(const WordLine& words) {
@@ -138,8 +145,9 @@ class Places {
     turns_.clear();
     for (size_t i = 0; i < file_.lines.size(); i++) {
       const size_t line = (begin_ + i) % file_.lines.size();
-      const Role reserved = file_.lines[line].role;
-      if (reserved == Role::kNone || reserved == role) turns_.push_back(line);
+      const HostLine& host = file_.lines[line];
+      const bool takes_role = host.role == Role::kNone || host.role == role;
+      if (takes_role && !host.is_spare) turns_.push_back(line);
     }
   }
 
@@ -198,7 +206,9 @@ struct Shared {
 Result<> divide_gpus(const HostFile& file, const std::vector<size_t>& line_of, bool all_gpus,
                      std::vector<ProcessSlot>& workers) {
   std::map<HostKey, Shared> hosts;
-  for (const HostLine& line : file.lines) add_gpus(line.gpus, hosts[host_of(line)].gpus);
+  for (const HostLine& line : file.lines) {
+    if (!line.is_spare) add_gpus(line.gpus, hosts[host_of(line)].gpus);
+  }
   for (size_t rank = 0; rank < line_of.size(); rank++) {
     hosts[host_of(file.lines[line_of[rank]])].workers.push_back(rank);
   }
@@ -223,7 +233,7 @@ ProcessSlot slot_at(const HostLine& line) {
 
 Result<> check_pack(const HostFile& file) {
   for (const HostLine& line : file.lines) {
-    if (line.slots) continue;
+    if (line.slots || line.is_spare) continue;
     return fail(Code::kUsage,
                 "{}:{}: --host-order pack needs slots=K for '{}', the number of processes to place on the host",
                 file.name, line.number, printable(line.host));
@@ -241,8 +251,26 @@ Result<HostFile> parse_host_file(std::string_view text, const std::string& name)
     if (!line) return fail(Code::kUsage, "{}:{}: {}", name, words.number, line.error().message);
     file.lines.push_back(*std::move(line));
   }
-  if (file.lines.empty()) return fail(Code::kUsage, "{}: the file lists no host", name);
+  const bool has_host = !std::ranges::all_of(file.lines, &HostLine::is_spare);
+  if (!has_host) {
+    return fail(Code::kUsage, "{}: the file lists no {}", name, file.lines.empty() ? "host" : "host that is no spare");
+  }
   return file;
+}
+
+std::optional<std::string> use_spare(HostFile& file, const SshAddress& lost) {
+  const auto spare = std::ranges::find_if(file.lines, &HostLine::is_spare);
+  if (spare == file.lines.end()) return std::nullopt;
+  const HostLine by = *spare;
+  file.lines.erase(spare);
+  for (HostLine& line : file.lines) {
+    if (line.is_spare || SshAddress{line.host, line.ssh_port, line.user} != lost) continue;
+    line.host = by.host;
+    line.ssh_port = by.ssh_port;
+    line.user = by.user;
+    if (!by.gpus.empty()) line.gpus = by.gpus;
+  }
+  return by.host;
 }
 
 std::vector<SshAddress> ssh_addresses(const HostFile& file) {
@@ -274,7 +302,7 @@ AssignmentOptions assignment_options(const Flags& flags) {
           .all_gpus = flags.device.gpus.is_all()};
 }
 
-Result<std::optional<HostAssignment>> read_host_assignment(const Flags& flags) {
+Result<std::optional<HostFile>> read_host_file(const Flags& flags) {
   const std::string& name = flags.launch.hostfile;
   if (name.empty()) return std::nullopt;
   const Result<std::string> text = read_file(name);
@@ -289,8 +317,13 @@ Result<std::optional<HostAssignment>> read_host_assignment(const Flags& flags) {
         "host, give --launcher local instead of -H",
         text.error().message);
   }
-  DT_TRY(const HostFile file, parse_host_file(*text, name));
-  return assign_hosts(file, assignment_options(flags));
+  return parse_host_file(*text, name);
+}
+
+Result<std::optional<HostAssignment>> read_host_assignment(const Flags& flags) {
+  DT_TRY(const std::optional<HostFile> file, read_host_file(flags));
+  if (!file) return std::nullopt;
+  return assign_hosts(*file, assignment_options(flags));
 }
 
 }  // namespace dtrain::job

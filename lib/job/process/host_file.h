@@ -1,11 +1,11 @@
 // The hosts of a job, and which process runs where (docs/formats.md, "Host files"). One host per line; # begins a
 // comment:
 //
-//   node1   172.30.0.172   [fe80::1]   node2:2222   user=U   slots=4   gpus=0,1   role=worker
+//   node1   172.30.0.172   [fe80::1]   node2:2222   user=U   slots=4   gpus=0,1   role=worker   spare=1
 //
 // The host comes first, optionally with its ssh port; key=value settings follow. gpus= takes a list of numbers and
 // ranges, or auto (all GPUs of the host). A host may have several lines. It then takes one turn per line when processes
-// are spread over the hosts.
+// are spread over the hosts. A spare host gets processes only in place of a host that is lost.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@ struct HostLine {
   std::optional<int64_t> slots = {};  // maximum number of servers and workers together; nullopt: no limit
   GpuList gpus = {};                  // GPUs, which are divided among the host's workers; empty: not given
   Role role = Role::kNone;            // only servers or only workers run here; kNone: both may
+  bool is_spare = false;              // whether the host waits for another one to be lost
   int64_t number = 0;                 // line number in the file, from 1
 };
 
@@ -49,6 +50,10 @@ struct SshAddress {
   std::string user = {};  // user name for ssh; empty: ssh's own configuration decides
   auto operator<=>(const SshAddress&) const = default;
 };
+
+// Puts the file's first spare host in the place of `lost` on every line of that host: the spare's address, and its GPUs
+// if it names some. Returns the name of the spare host; nullopt, with nothing changed, if there is none left.
+std::optional<std::string> use_spare(HostFile& file, const SshAddress& lost);
 
 // The distinct hosts of a file, in the file's order.
 std::vector<SshAddress> ssh_addresses(const HostFile& file);
@@ -77,6 +82,8 @@ Result<HostAssignment> assign_hosts(const HostFile& file, const AssignmentOption
 // What the flags say about the assignment.
 AssignmentOptions assignment_options(const Flags& flags);
 
+// Reads --hostfile; nullopt if the flag is not given.
+Result<std::optional<HostFile>> read_host_file(const Flags& flags);
 // Reads --hostfile and assigns the processes of the job to its hosts; nullopt if the flag is not given.
 Result<std::optional<HostAssignment>> read_host_assignment(const Flags& flags);
 

@@ -25,7 +25,8 @@ std::vector<ForLaunchers> rules() {
           {"queue", {"slurm", "sge", "yarn"}},
           {"submit-option", {"slurm", "sge"}},
           {"image", {"yarn", "kubernetes"}},
-          {"volume", {"kubernetes"}}};
+          {"volume", {"kubernetes"}},
+          {"max-restarts", {"local", "ssh", "mpi", "slurm"}}};
 }
 
 // Refuses flags about hosts for launchers with which the cluster chooses the hosts.
@@ -58,6 +59,12 @@ Result<> check_cluster_flags(const Flags& flags) {
     names.emplace_back("print");
     return fail(Code::kUsage, "--{} has no effect with --launcher {}; it is for {}", rule.flag, launch.launcher,
                 fmt::join(names, ", "));
+  }
+  if (launch.max_restarts > 0 && !flags.distributed()) {
+    return fail(
+        Code::kUsage,
+        "--max-restarts: this command trains in one process, without a launcher that could start it again; with "
+        "-n 1 -s 0 it starts one");
   }
   DT_TRY_VOID(check_hosts(launch));
   if (launch.launcher == "yarn" && launch.launcher_argument.empty()) {

@@ -148,6 +148,11 @@ Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, c
   for (const auto& [role, bytes] : end.peak_rss_bytes) summary["peak_rss_bytes"][role] = bytes;
   summary["slow"] = nlohmann::json::array();
   for (const std::string& finding : end.findings) add_finding(parse_json(finding), summary);
+  if (!end.restarts.empty()) summary["restarts"] = nlohmann::json::array();
+  for (const JobEnd::Restart& restart : end.restarts) {
+    summary["restarts"].push_back({{"cause", restart.cause}, {"step", restart.step}});
+    if (restart.seconds) summary["restarts"].back()["seconds"] = *restart.seconds;
+  }
   return write_file_atomic(summary_path(run_dir), json_text(summary, 2) + "\n");
 }
 

@@ -46,6 +46,13 @@ struct JobEnd {
   // Peak memory of each process, indexed by its name, such as "worker 0".
   std::map<std::string, uint64_t> peak_rss_bytes;
   std::vector<std::string> findings = {};  // the scheduler's findings, as JSON objects
+  // Each failure after which the launcher has started the job again.
+  struct Restart {
+    std::string cause;
+    int64_t step = 0;                    // the last step that the job had reported
+    std::optional<double> seconds = {};  // the time until it had again reached that step; nullopt: it has not
+  };
+  std::vector<Restart> restarts = {};
 };
 Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, const JobEnd& end);
 

@@ -81,6 +81,7 @@ ResumeSearch resuming(Resumed run, const std::optional<train::Position>& positio
 
 std::string older_version_note(const std::vector<std::string>& flags) {
   std::vector<std::string> meanings;
+  meanings.reserve(flags.size());
   for (const std::string& flag : flags) {
     meanings.push_back(fmt::format("--{} ({})", flag, job::former_value(flag).value_or("")));
   }
@@ -187,7 +188,34 @@ Result<ResumeSearch> resume_newest(job::Flags flags) {
 
 }  // namespace
 
+namespace {
+
+// The run that the launcher has started before in its own directory; nullopt: it had not begun, or not on this host.
+std::optional<Resumed> own_run(const job::Flags& flags) {
+  Result<job::JobSpec> spec = job::read_job_spec(flags.launch.run_dir);
+  if (!spec || !spec->is_complete()) return std::nullopt;
+  return Resumed{flags.launch.run_dir, *std::move(spec)};
+}
+
+// Refuses a start from an old epoch of a prefix to which this run will write, because a restart would take the later
+// epochs for its own.
+Result<> check_later_epochs(const job::Flags& flags, const std::string& prefix) {
+  const std::optional<int64_t>& epoch = flags.loop.load_epoch;
+  if (flags.launch.max_restarts == 0 || !epoch) return {};
+  DT_TRY(const std::optional<train::CheckpointName> newest, train::newest_checkpoint(prefix));
+  if (!newest || (newest->epoch && *newest->epoch <= *epoch)) return {};
+  return fail(Code::kUsage,
+              "--load-epoch {} with --max-restarts: there is a later checkpoint, '{}', from which a restart would "
+              "continue; give another --save-model-prefix, or move that checkpoint away",
+              *epoch, newest->stem());
+}
+
+}  // namespace
+
 Result<ResumeSearch> find_resumed(const job::Flags& flags) {
+  if (flags.launch.restart > 0) {
+    if (std::optional<Resumed> own = own_run(flags)) return ResumeSearch{std::move(own), false, {}};
+  }
   if (flags.loop.resume.empty()) return ResumeSearch{};
   return flags.loop.resume == "auto" ? resume_newest(flags) : resume_named(flags);
 }
@@ -207,6 +235,25 @@ std::string load_prefix(const job::Flags& flags, const std::string& run_dir, con
   const std::string before = absolute(remembered.path_of("model-prefix"), remembered.directory);
   const bool is_new = !named.empty() && absolute(named, fs::current_path().string()) != before;
   return is_new ? named : written_prefix(*resumed);
+}
+
+Result<std::optional<train::StartFrom>> start_of(const job::Flags& flags, const std::string& run_dir,
+                                                 const std::optional<Resumed>& resumed) {
+  const std::string own = save_prefix(flags, run_dir);
+  std::optional<Resumed> first = resumed;  // the run from which this one started first
+  if (flags.launch.restart > 0) {
+    DT_TRY(const std::optional<train::CheckpointName> newest, train::newest_checkpoint(own));
+    if (newest) return train::StartFrom{own, std::nullopt};
+    first.reset();
+    if (!flags.loop.resume.empty()) {
+      DT_TRY(job::JobSpec spec, job::read_resumed(flags.loop.resume));
+      first = Resumed{flags.loop.resume, std::move(spec)};
+    }
+  }
+  if (!flags.loop.load_epoch && !first) return std::nullopt;
+  const std::string prefix = load_prefix(flags, run_dir, first);
+  if (flags.launch.restart == 0 && prefix == own) DT_TRY_VOID(check_later_epochs(flags, prefix));
+  return train::StartFrom{prefix, flags.loop.load_epoch};
 }
 
 }  // namespace dtrain::role

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "job/spec/job_spec.h"
+#include "train/start.h"
 
 namespace dtrain::role {
 
@@ -28,8 +29,14 @@ struct ResumeSearch {
 // else the parent of the default run directories. If there is none, the notes list the runs that were considered.
 // With --retrain: the same, but Code::kNotFound if there is none.
 // A process with a role gets the directory from its launcher, and finds out whether there is a checkpoint only when it
-// trains.
+// trains. If the launcher has started the job again, the run is that of --run-dir, once it has begun there.
 Result<ResumeSearch> find_resumed(const job::Flags& flags);
+
+// Where worker 0 starts: at the checkpoint that the flags name; nullopt: with initial weights. If the launcher has
+// started the job again, at the newest checkpoint that the run has written; if it has written none, where it started
+// first. Code::kUsage: after a restart it could not be told which checkpoints the run itself has written.
+Result<std::optional<train::StartFrom>> start_of(const job::Flags& flags, const std::string& run_dir,
+                                                 const std::optional<Resumed>& resumed);
 
 // The prefix of the checkpoints to write: --save-model-prefix, else --model-prefix, else RUN_DIR/NETWORK.
 std::string save_prefix(const job::Flags& flags, const std::string& run_dir);

@@ -23,12 +23,12 @@ int64_t monitor_interval(const TrainingInput& input) {
   return input.rank == 0 && input.keeps_weights ? input.flags.loop.monitor : 0;
 }
 
-void set_checkpoints(const TrainingInput& input, train::TrainSpec& spec) {
+Result<> set_checkpoints(const TrainingInput& input, train::TrainSpec& spec) {
   const job::LoopFlags& loop = input.flags.loop;
   if (input.keeps_weights) {
     spec.save_prefix = save_prefix(input.flags, input.run_dir);
-    if (loop.load_epoch || input.resumed) {
-      spec.start_from = train::StartFrom{load_prefix(input.flags, input.run_dir, input.resumed), loop.load_epoch};
+    if (input.rank == 0) {
+      DT_TRY(spec.start_from, start_of(input.flags, input.run_dir, input.resumed));
     }
   }
   spec.job_text = job::text(input.spec);
@@ -37,6 +37,7 @@ void set_checkpoints(const TrainingInput& input, train::TrainSpec& spec) {
   spec.save_every_s = static_cast<double>(loop.save_every.count()) / 1000;
   spec.save_optimizer_states = loop.save_optimizer_states;
   spec.keep = loop.keep;
+  return {};
 }
 
 void set_decoders(const job::Flags& flags, train::TrainSpec& spec) {
@@ -75,7 +76,7 @@ Result<train::TrainSpec> train_spec(const TrainingInput& input) {
   spec.eval_batches_interval = job.eval_batches_interval;
   spec.data_can_be_learned = !job.augment.benchmark;
   spec.usual_rate = job::default_learning_rate(job.network.network, job.network.num_layers);
-  set_checkpoints(input, spec);
+  DT_TRY_VOID(set_checkpoints(input, spec));
   set_decoders(input.flags, spec);
   set_reports(input, spec);
   return spec;

@@ -1,0 +1,129 @@
+// A process of a job is killed (-9) at a random moment, and the launcher starts the job again (--max-restarts). What
+// must hold: the job trains to its end, and with --deterministic the result has the bits of a run without the kill.
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/random.h"
+#include "cluster/loopback_job.h"
+#include "support/catch.h"
+#include "support/command_line.h"
+#include "support/text.h"
+
+using namespace dtrain;
+using namespace dtrain::test;
+using dtrain::test::contains;
+
+namespace {
+
+constexpr double kRunSeconds = 240;
+
+// By default, a job of each kind is killed once. DTRAIN_RESTART_SEEDS=1-100 kills each kind a hundred times.
+std::pair<uint64_t, uint64_t> seeds() {
+  uint64_t first = 1, last = 1;
+  const char* given = std::getenv("DTRAIN_RESTART_SEEDS");
+  if (given != nullptr && std::sscanf(given, "%lu-%lu", &first, &last) != 2) {
+    throw std::runtime_error(std::string("DTRAIN_RESTART_SEEDS is FIRST-LAST, not ") + given);
+  }
+  return {first, last};
+}
+
+// The process of this role and rank in the job with this run directory; 0: there is none.
+pid_t find_process(const std::string& run_dir, const std::string& role, uint64_t rank) {
+  const auto words = [](std::initializer_list<std::string> list) {
+    std::string text;
+    for (const std::string& word : list) text += word + '\0';
+    return text;
+  };
+  const std::string wanted = words({"--role", role, "--rank", std::to_string(rank), "--run-dir", run_dir});
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const Result<std::string> line = read_file(entry.path().string() + "/cmdline");
+    if (line && contains(*line, wanted)) return std::atoi(entry.path().filename().c_str());
+  }
+  return 0;
+}
+
+class Jobs {
+ public:
+  explicit Jobs(std::vector<std::string> kind) : kind_(std::move(kind)) {
+    make_images(dir_.path("data"));
+    REQUIRE(write_file_atomic(dir_.path("groups"), "#0\n#1\n"));
+  }
+
+  [[nodiscard]] std::vector<std::string> command(const std::string& run_dir,
+                                                 const std::vector<std::string>& more) const {
+    return command_line(dtrain_program(),
+                        "--network lenet --data-dir data --seed 7 --threads 1 --lr 0.01 --num-epochs 15 --batch-size 4 "
+                        "--random-crop 1 --random-mirror 1 --pad-size 2 --disp-batches 2 --run-dir",
+                        dir_.path(run_dir), kind_, more);
+  }
+  [[nodiscard]] Ended run(const std::string& run_dir, const std::vector<std::string>& more) const {
+    return test::run(command(run_dir, more), options());
+  }
+
+  // Runs the job and kills a process at a moment, both drawn from the seed.
+  [[nodiscard]] Ended run_with_kill(const std::string& run_dir, uint64_t seed) const {
+    RandomStream random(seed, Use::kFaults);
+    Process launcher(command(run_dir, {"--max-restarts", "5"}), options());
+    const bool trains = launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds);
+    launcher.wait_for_output("no process prints this", 1.5 * random.uniform());
+    const std::vector<std::pair<std::string, uint64_t>> all = {
+        {"worker", 0}, {"worker", 1}, {"server", 0}, {"server", 1}, {"scheduler", 0}};
+    const auto& [role, rank] = all[static_cast<size_t>(random.below(std::ssize(all)))];
+    pid_t victim = find_process(dir_.path(run_dir), role, rank);
+    if (victim == 0) victim = find_process(dir_.path(run_dir), "worker", rank);  // an all-reduce store has no servers
+    const bool was_killed = victim != 0 && ::kill(victim, SIGKILL) == 0;
+    Ended end = launcher.wait(kRunSeconds);
+    INFO("killed " << role << " " << rank << "\n" << end.output);
+    REQUIRE(trains);
+    CHECK(was_killed);
+    CHECK(end.code == 0);
+    CHECK(contains(end.output, "dtrain: the job was restarted once\n"));
+    CHECK(left_over(dir_.path(run_dir)).empty());
+    return end;
+  }
+  [[nodiscard]] std::string weights(const std::string& run_dir) const {
+    return read_file(dir_.path(run_dir) + "/lenet-0015.params").value_or("none of " + run_dir);
+  }
+
+ private:
+  [[nodiscard]] ProcessOptions options() const {
+    return {.deadline_s = kRunSeconds, .directory = dir_.path(), .environment = {"XDG_RUNTIME_DIR=" + dir_.path()}};
+  }
+
+  TempDir dir_;
+  std::vector<std::string> kind_;
+};
+
+}  // namespace
+
+TEST_CASE("a job whose process is killed trains to its end after a restart", "[restart]") {
+  const std::string kind =
+      GENERATE("-n 2 -s 2 --kv-store dist_sync --deterministic 1 --save-every 0.2s", "-n 2 -s 2 --kv-store dist_async",
+               "-n 2 -s 2 --kv-store dist_ssync --staleness 1", "-n 2 -s 2 --kv-store dist_gsync",
+               "-n 2 -s 0 --kv-store allreduce --deterministic 1 --save-every 0.2s");
+  INFO(kind);
+  const Jobs jobs(command_line(kind.c_str()));
+  const bool is_exact = contains(kind, "deterministic");
+  if (is_exact) REQUIRE(jobs.run("whole", {}).code == 0);
+  const auto [first, last] = seeds();
+  for (uint64_t seed = first; seed <= last; seed++) {
+    INFO("seed " << seed);
+    const std::string run_dir = "run" + std::to_string(seed);
+    (void)jobs.run_with_kill(run_dir, seed);
+    CHECK(jobs.weights(run_dir) != jobs.weights("none"));
+    if (is_exact) CHECK((jobs.weights(run_dir) == jobs.weights("whole")));  // not printed
+  }
+}
+
+TEST_CASE("a job that fails in the same step each time is not restarted for ever", "[restart]") {
+  const Jobs jobs(command_line("-n 2 -s 1 --kv-store dist_sync --lr 1e6"));
+  const Ended end = jobs.run("run", {"--max-restarts", "9"});
+  INFO(end.output);
+  CHECK(end.code == 1);
+  CHECK(contains(end.output, "dtrain: the job is not started again, because it has failed in the same way 3 times"));
+}
