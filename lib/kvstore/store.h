@@ -109,8 +109,14 @@ class Store {
   // returns when all have confirmed it; no worker may begin a step before that. The other workers' calls return at
   // once.
   virtual Result<> set_rate(const RateChange& change) = 0;
-  // The optimizer state that belongs to the weights. Rank 0 calls it between steps, with no gradient in flight.
-  virtual Result<TrainingState> state() = 0;
+  // Fills `state` with the optimizer state that belongs to the weights. Rank 0 calls it between steps, with no gradient
+  // in flight. `state` is empty, or was filled by this store before: then its memory is used again.
+  virtual Result<> read_state(TrainingState& state) = 0;
+  Result<TrainingState> state() {
+    TrainingState state;
+    DT_TRY_VOID(read_state(state));
+    return state;
+  }
 
   // Makes every current and future wait return `error`. The first error is kept. Any thread may call it.
   virtual void cancel(Error error) = 0;

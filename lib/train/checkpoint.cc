@@ -253,9 +253,10 @@ std::string best_params_path(const std::string& prefix) {
   return prefix + "-best.params";
 }
 
-Result<> write_best(const std::string& prefix, const std::string& symbol, const ParameterView& view) {
-  DT_TRY_VOID(write_whole(prefix + "-symbol.json", symbol, nullptr));
-  return write_whole(best_params_path(prefix), params_bytes(view), nullptr);
+Result<> write_best(const std::string& prefix, const std::string& symbol, const ParameterView& view,
+                    const AtomicFile::Fault& fault) {
+  DT_TRY_VOID(write_whole(prefix + "-symbol.json", symbol, fault));
+  return write_whole(best_params_path(prefix), params_bytes(view), fault);
 }
 
 // Removes the states first: weights without states are still a checkpoint, but states alone are not.

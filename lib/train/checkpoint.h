@@ -48,7 +48,8 @@ Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& c
 // Writes only the weights and the symbol file, as PREFIX-best. Training cannot continue from it, because it has no
 // position.
 std::string best_params_path(const std::string& prefix);
-Result<> write_best(const std::string& prefix, const std::string& symbol, const ParameterView& view);
+Result<> write_best(const std::string& prefix, const std::string& symbol, const ParameterView& view,
+                    const AtomicFile::Fault& fault = nullptr);
 
 // Removes those files of a checkpoint that exist.
 void remove_checkpoint(const CheckpointName& name);

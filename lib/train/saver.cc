@@ -6,10 +6,18 @@
 #include "graph/symbol/write.h"
 #include "optim/optimizer.h"
 #include "train/disk_need.h"
-#include "train/log_lines.h"
 #include "train/pace.h"
 
 namespace dtrain::train {
+
+Saver::Saver(SaverParts parts)
+    : parts_(std::move(parts)),
+      writer_({.prefix = parts_.spec.save_prefix,
+               .symbol = writes() ? graph::symbol_text(parts_.graph) : std::string(),
+               .waits = parts_.waits,
+               .log = parts_.log,
+               .fault = parts_.fault}) {}
+
 void Saver::begin(bool meets, const Start& start) {
   const std::optional<StartFrom>& from = parts_.spec.start_from;
   if (start.best) best_ = start.best;
@@ -74,7 +82,7 @@ Result<WorkerStates> Saver::gather(const std::string& why) {
 
 Result<> Saver::save_last(WorkerStates states) {
   if (!writes()) return {};
-  return save({parts_.spec.save_prefix, std::nullopt}, parts_.clock.position(), std::move(states));
+  return save(CheckpointName{parts_.spec.save_prefix, std::nullopt}, parts_.clock.position(), std::move(states));
 }
 
 Result<> Saver::save_epoch() {
@@ -85,61 +93,62 @@ Result<> Saver::save_epoch() {
     DT_TRY(states, gather("the loss scales"));
   }
   states.metric_sums.clear();  // the next epoch begins with empty metric sums
-  if (!due || !writes()) return {};
+  if (!writes() || !(due || best_is_unsaved_)) return {};
+  if (!due) return save(std::nullopt, {}, {});
   std::erase_if(kept_epochs_, [&](int64_t epoch) { return epoch >= finished; });
   kept_epochs_.push_back(finished);
-  DT_TRY_VOID(save({parts_.spec.save_prefix, finished}, {finished, 0}, std::move(states)));
-  remove_older();
-  return {};
+  return save(CheckpointName{parts_.spec.save_prefix, finished}, {finished, 0}, std::move(states));
 }
 
-void Saver::remove_older() {
-  if (parts_.spec.keep == 0) return;
-  const auto count = static_cast<size_t>(std::max<int64_t>(std::ssize(kept_epochs_) - parts_.spec.keep, 0));
-  for (size_t i = 0; i < count; i++) remove_checkpoint({parts_.spec.save_prefix, kept_epochs_[i]});
-  kept_epochs_.erase(kept_epochs_.begin(), kept_epochs_.begin() + static_cast<std::ptrdiff_t>(count));
+// Forgets the oldest checkpoints beyond `keep`, and returns them.
+std::vector<CheckpointName> Saver::take_outdated() {
+  std::vector<CheckpointName> outdated;
+  while (parts_.spec.keep > 0 && std::ssize(kept_epochs_) > parts_.spec.keep) {
+    outdated.push_back({parts_.spec.save_prefix, kept_epochs_.front()});
+    kept_epochs_.erase(kept_epochs_.begin());
+  }
+  return outdated;
 }
 
-Result<> Saver::note_accuracy(double accuracy) {
-  if (best_ && !(accuracy > best_->accuracy)) return {};
+void Saver::note_accuracy(double accuracy) {
+  if (best_ && !(accuracy > best_->accuracy)) return;
   best_ = BestAccuracy{parts_.clock.position().epoch, accuracy};
-  if (!writes()) return {};
-  DT_TRY_VOID(copy_to_host(parts_.training.device_parameters(), parts_.training.parameters()));
-  DT_TRY_VOID(write_best(parts_.spec.save_prefix, graph::symbol_text(parts_.graph), parts_.training.parameters()));
-  parts_.log.info("{}", saved_line(best_params_path(parts_.spec.save_prefix)));
-  return {};
+  best_is_unsaved_ = true;
 }
 
-Result<> Saver::save(const CheckpointName& name, Position position, WorkerStates states) {
-  const SteadyTime begin = std::chrono::steady_clock::now();
-  DT_TRY(const kvstore::TrainingState state, parts_.store.state(), "fetching the optimizer's state for '{}'",
-         name.stem());
-  const CheckpointHeader header{.job_hash = parts_.spec.job_hash,
-                                .job_text = parts_.spec.job_text,
-                                .optimizer = parts_.spec.optimizer,
-                                .position = position,
-                                .samples = state.samples,
-                                .updates = state.updates,
-                                .learning_rate = parts_.clock.rate_of_next_update(),
-                                .seed = parts_.spec.seed,
-                                .metric_sums = std::move(states.metric_sums),
-                                .loss_scales = std::move(states.loss_scales),
-                                .worker_steps = parts_.clock.worker_steps(),
-                                .best = best_,
-                                .rate_factor = parts_.rate_factor,
-                                .kept_epochs = parts_.spec.keep > 0 ? kept_epochs_ : std::vector<int64_t>()};
-  DT_TRY_VOID(copy_to_host(parts_.training.device_parameters(), parts_.training.parameters()));
-  const std::string symbol = graph::symbol_text(parts_.graph);
-  const bool with_states = parts_.spec.save_optimizer_states || !name.epoch;
-  DT_TRY_VOID(write_checkpoint(name, {.symbol = symbol,
-                                      .view = parts_.training.parameters(),
-                                      .slots = state.slots,
-                                      .header = header,
-                                      .with_states = with_states}));
-  parts_.log.info("{}", saved_line(name.params_path()));
-  if (with_states) parts_.log.info("Saved optimizer state to \"{}\"", name.states_path());
-  last_save_ = std::chrono::steady_clock::now();
-  longest_save_s_ = std::max(longest_save_s_, std::chrono::duration<double>(last_save_ - begin).count());
+CheckpointHeader Saver::header(Position position, const kvstore::TrainingState& state, WorkerStates states) const {
+  return {.job_hash = parts_.spec.job_hash,
+          .job_text = parts_.spec.job_text,
+          .optimizer = parts_.spec.optimizer,
+          .position = position,
+          .samples = state.samples,
+          .updates = state.updates,
+          .learning_rate = parts_.clock.rate_of_next_update(),
+          .seed = parts_.spec.seed,
+          .metric_sums = std::move(states.metric_sums),
+          .loss_scales = std::move(states.loss_scales),
+          .worker_steps = parts_.clock.worker_steps(),
+          .best = best_,
+          .rate_factor = parts_.rate_factor,
+          .kept_epochs = parts_.spec.keep > 0 ? kept_epochs_ : std::vector<int64_t>()};
+}
+
+Result<> Saver::save(std::optional<CheckpointName> checkpoint, Position position, WorkerStates states) {
+  const SteadyTime began = std::chrono::steady_clock::now();
+  DT_TRY(Snapshot * snapshot, writer_.next());
+  snapshot->began = began;
+  DT_TRY_VOID(snapshot->copy_weights(parts_.training.device_parameters()));
+  snapshot->is_best = std::exchange(best_is_unsaved_, false);
+  snapshot->checkpoint = std::move(checkpoint);
+  if (snapshot->checkpoint) {
+    DT_TRY_VOID(parts_.store.read_state(snapshot->state), "fetching the optimizer's state for '{}'",
+                snapshot->checkpoint->stem());
+    snapshot->header = header(position, snapshot->state, std::move(states));
+    snapshot->with_states = parts_.spec.save_optimizer_states || !snapshot->checkpoint->epoch;
+    snapshot->outdated = take_outdated();
+    last_save_ = std::chrono::steady_clock::now();
+  }
+  writer_.write();
   return {};
 }
 

@@ -16,6 +16,7 @@
 #include "kvstore/store.h"
 #include "train/agreement.h"
 #include "train/checkpoint.h"
+#include "train/checkpoint_writer.h"
 #include "train/epoch_clock.h"
 #include "train/loss_scale.h"
 #include "train/metrics.h"
@@ -35,14 +36,17 @@ struct SaverParts {
   kvstore::Store& store;
   const double& rate_factor;
   job::Coordinator& coordinator;
+  Waits& waits;
   Log log;
+  AtomicFile::Fault fault = nullptr;  // for tests: as in CheckpointWriter
 };
 
-// All workers call these functions at the same points. Errors are those of the coordinator and the store, and failures
-// to write a checkpoint.
+// All workers call these functions at the same points. A save copies the checkpoint in memory, and a thread writes it
+// while training continues. Errors are those of the coordinator and the store; a failure to write a checkpoint is
+// returned by the next call that saves, and by check() and finish().
 class Saver {
  public:
-  explicit Saver(SaverParts parts) : parts_(std::move(parts)) {}
+  explicit Saver(SaverParts parts);
 
   // Whether this worker asks all workers to meet within epochs (--save-every).
   [[nodiscard]] bool wants_meetings() const { return writes() && parts_.spec.save_every_s > 0; }
@@ -67,27 +71,37 @@ class Saver {
   // `keep`.
   Result<> save_epoch();
 
-  // To be called when all workers have the newest weights, with their accuracy at the end of the epoch. Saves the
-  // weights if they are the best so far.
-  Result<> note_accuracy(double accuracy);
+  // To be called when all workers have the newest weights, with their accuracy at the end of the epoch. If the weights
+  // are the best so far, save_epoch(), which must follow, saves them as PREFIX-best too.
+  void note_accuracy(double accuracy);
+
+  // Returns the error of a write that has failed; does not wait for one that is in progress.
+  [[nodiscard]] Result<> check() const { return writer_.check(); }
+  // Waits until the last checkpoint is written.
+  Result<> finish() { return writer_.finish(); }
   // The best accuracy of the run so far; only rank 0 knows the accuracies from before the run was resumed.
   [[nodiscard]] const std::optional<BestAccuracy>& best() const { return best_; }
-  // The longest time that this worker has taken to write a checkpoint; 0 if it has written none.
-  [[nodiscard]] double longest_save_s() const { return longest_save_s_; }
+  // The longest time that this worker has taken to save a checkpoint, until its files were written; 0 if it has written
+  // none.
+  [[nodiscard]] double longest_save_s() const { return writer_.longest_s(); }
 
  private:
   [[nodiscard]] bool writes() const { return parts_.coordinator.rank() == 0 && !parts_.spec.save_prefix.empty(); }
   [[nodiscard]] double seconds_to_next_save() const;
   [[nodiscard]] uint64_t next_meeting() const;
   [[nodiscard]] OwnState own_state() const { return {parts_.training_metrics.sums(), parts_.loss_scale}; }
-  Result<> save(const CheckpointName& name, Position position, WorkerStates states);
-  void remove_older();
+  [[nodiscard]] CheckpointHeader header(Position position, const kvstore::TrainingState& state,
+                                        WorkerStates states) const;
+  // Copies the weights, and if `checkpoint` names one all that belongs to it, and begins to write them.
+  Result<> save(std::optional<CheckpointName> checkpoint, Position position, WorkerStates states);
+  std::vector<CheckpointName> take_outdated();
 
   SaverParts parts_;
+  CheckpointWriter writer_;
   std::optional<BestAccuracy> best_;
+  bool best_is_unsaved_ = false;      // whether the weights are the best so far and not saved yet
   std::vector<int64_t> kept_epochs_;  // epochs of the checkpoints that the run has written and not removed
   SteadyTime last_save_;
-  double longest_save_s_ = 0;
   uint64_t meeting_ = 0;  // all workers meet after this many steps of their own; 0: never
   SteadyTime last_meeting_;
   uint64_t steps_at_meeting_ = 0;  // steps of this process at the last meeting

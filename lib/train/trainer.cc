@@ -51,8 +51,8 @@ class Trainer::Impl {
   Result<> evaluate();
   Result<> validate();
   Result<> check_validation_loss();
-  template <class Write>
-  Result<> save(const Write& write);
+  template <class Copy>
+  Result<> save(const Copy& copy);
   [[nodiscard]] bool validates() const { return parts_.inference != nullptr && parts_.validation_data != nullptr; }
   Result<> regroup();
   Result<> stop();
@@ -113,7 +113,9 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
               .store = parts_.store,
               .rate_factor = rate_control_.factor(),
               .coordinator = parts_.coordinator,
-              .log = parts_.log}),
+              .waits = parts_.waits,
+              .log = parts_.log,
+              .fault = parts_.checkpoint_fault}),
       regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log),
       monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.log) {
   if (spec_.tune_decoders) tuner_.emplace(*spec_.tune_decoders);
@@ -172,6 +174,7 @@ Result<> Trainer::Impl::begin() {
 
 Result<TrainOutcome> Trainer::Impl::run() {
   Result<TrainOutcome> outcome = run_epochs();
+  static_cast<void>(saver_.finish());  // if the run has failed, its last checkpoint is completed all the same
   reporter_.show_run();
   return outcome;
 }
@@ -187,6 +190,7 @@ Result<TrainOutcome> Trainer::Impl::run_epochs() {
     }
     DT_TRY_VOID(end_epoch());
   }
+  DT_TRY_VOID(save([this] { return saver_.finish(); }));
   if (!stopped_) DT_TRY_VOID(reporter_.end_run(), "ending the run");
   return TrainOutcome{.stopped = stopped_, .position = clock_.position()};
 }
@@ -302,6 +306,7 @@ Result<> Trainer::Impl::share_weights() {
 }
 
 Result<> Trainer::Impl::save_within_epoch() {
+  DT_TRY_VOID(saver_.check());
   if (!saver_.is_at_meeting()) return {};
   DT_TRY(const bool over, epoch_is_over());
   if (over) return {};
@@ -335,7 +340,7 @@ Result<> Trainer::Impl::save_and_evaluate() {
   // Validates before saving, because the checkpoint records the best epoch so far and the learning rate of the next
   // one.
   DT_TRY_VOID(evaluate());
-  if (validates()) DT_TRY_VOID(saver_.note_accuracy(reporter_.validation_metrics().epoch_accuracy()));
+  if (validates()) saver_.note_accuracy(reporter_.validation_metrics().epoch_accuracy());
   DT_TRY_VOID(rate_control_.meet());
   DT_TRY_VOID(save([this] { return save_epoch(); }));
   return clock_.wait_for_others();
@@ -397,13 +402,12 @@ Result<> Trainer::Impl::check_validation_loss() {
   return fail(Code::kInternal, "{}; {}", text, kRemedyOfNotFinite);
 }
 
-// Runs `write`, which writes a checkpoint, and measures its time.
-template <class Write>
-Result<> Trainer::Impl::save(const Write& write) {
-  const Waits::Wait work(
-      parts_.waits, [] { return "a checkpoint to be written"; }, WaitFor::kOwnWork);
+// Runs `copy`, which copies a checkpoint or waits for one to be written, and measures for how long training stood
+// still.
+template <class Copy>
+Result<> Trainer::Impl::save(const Copy& copy) {
   const SteadyTime begin = std::chrono::steady_clock::now();
-  DT_TRY_VOID(write());
+  DT_TRY_VOID(copy());
   reporter_.time_phase(Phase::kCheckpoint, begin);
   return {};
 }

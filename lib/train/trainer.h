@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/step_faults.h"
 #include "base/waits.h"
@@ -45,7 +46,8 @@ struct TrainParts {
   telemetry::Registry& registry;        // metrics of this process
   // Receive what the trainer reports, in addition to metrics.jsonl.
   std::vector<std::unique_ptr<telemetry::Sink>> sinks = {};
-  Log log;  // the log of this worker, with its rank in the prefix
+  Log log;                                       // the log of this worker, with its rank in the prefix
+  AtomicFile::Fault checkpoint_fault = nullptr;  // for tests: called before system calls that write checkpoints
 };
 
 class Trainer {

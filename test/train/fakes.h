@@ -64,7 +64,7 @@ class SilentStore : public kvstore::Store {
   Result<> share_statistics(uint64_t) override { return {}; }
   Result<> refresh() override { return {}; }
   Result<> set_rate(const kvstore::RateChange&) override { return {}; }
-  Result<kvstore::TrainingState> state() override { return kvstore::TrainingState{}; }
+  Result<> read_state(kvstore::TrainingState&) override { return {}; }
   void cancel(Error) override {}
   [[nodiscard]] kvstore::StoreTimes times() const override { return {}; }
 };

@@ -68,13 +68,13 @@ class WatchedStore final : public kvstore::Store {
   Result<> share_statistics(uint64_t samples) override { return store_->share_statistics(samples); }
   Result<> refresh() override { return store_->refresh(); }
   Result<> set_rate(const kvstore::RateChange& change) override { return store_->set_rate(change); }
-  Result<kvstore::TrainingState> state() override {
+  Result<> read_state(kvstore::TrainingState& state) override {
     const uint64_t before = watch_.pushes;
     const auto moment = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
     while (watch_.pushes == before && std::chrono::steady_clock::now() < moment) std::this_thread::yield();
-    Result<kvstore::TrainingState> state = store_->state();
+    DT_TRY_VOID(store_->read_state(state));
     watch_.at_snapshots.push_back(watch_.pushes);
-    return state;
+    return {};
   }
   void cancel(Error error) override { store_->cancel(std::move(error)); }
   [[nodiscard]] kvstore::StoreTimes times() const override { return store_->times(); }

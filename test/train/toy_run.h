@@ -119,6 +119,7 @@ struct ToyOptions {
   std::optional<EpochRule> epoch = {};                           // instead of the rule for BSP
   bool validates = true;
   bool keep_all = false;  // in the training executor
+  AtomicFile::Fault checkpoint_fault = nullptr;
   telemetry::Tracer* tracer = nullptr;
   ValidationWatch* validation_watch = nullptr;
 };
@@ -183,12 +184,14 @@ class ToyRun {
                                                            .waits = waits_,
                                                            .tracer = options_.tracer,
                                                            .registry = registry_,
-                                                           .log = log_});
+                                                           .log = log_,
+                                                           .checkpoint_fault = options_.checkpoint_fault});
   }
 
   Result<TrainOutcome> run() { return trainer_->run(); }
   // The metrics of the run. Call after run().
   [[nodiscard]] telemetry::Snapshot metrics() { return registry_.snapshot(); }
+  [[nodiscard]] const Waits& waits() const { return waits_; }
   [[nodiscard]] telemetry::Registry& registry() { return registry_; }
   [[nodiscard]] std::optional<double> metric(telemetry::Metric metric) { return value_of(metrics(), metric); }
   [[nodiscard]] uint64_t samples() { return static_cast<uint64_t>(metric(telemetry::Metric::kRunSamples).value_or(0)); }

@@ -384,14 +384,13 @@ Result<> DeviceStore::set_rate(const RateChange& change) {
   return {};
 }
 
-Result<TrainingState> DeviceStore::state() {
-  if (servers_) return servers_->state();
-  TrainingState state = devices_.front().updater->empty_state();
+Result<> DeviceStore::read_state(TrainingState& state) {
+  if (servers_) return servers_->read_state(state);
   // The first device comes last, so that the result has its counters and, with replicas, its state.
   for (auto device = devices_.rbegin(); device != devices_.rend(); ++device) {
     DT_TRY_VOID(device->updater->read_state(state));
   }
-  return state;
+  return {};
 }
 
 void DeviceStore::cancel(Error error) {

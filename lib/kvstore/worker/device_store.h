@@ -79,7 +79,7 @@ class DeviceStore final : public Store, private DeviceDecisions {
   Result<> share_statistics(uint64_t samples) override;
   Result<> refresh() override;
   Result<> set_rate(const RateChange& change) override;
-  Result<TrainingState> state() override;
+  Result<> read_state(TrainingState& state) override;
   void cancel(Error error) override DT_EXCLUDES(mutex_);
   [[nodiscard]] StoreTimes times() const override;
   [[nodiscard]] double update_seconds() const override;

@@ -103,7 +103,8 @@ Result<> DistStore::initialize(std::span<const ParameterView> devices, const Tra
     DT_TRY_VOID(pull(Kind::kPull, &DistStore::any, 0));
     if (!updater_) return {};
     // No worker has pushed yet, so this is still the state that rank 0 has sent to the servers.
-    DT_TRY(const TrainingState of_rank_0, fetch_state());
+    TrainingState of_rank_0;
+    DT_TRY_VOID(fetch_state(of_rank_0));
     return begin_updates(of_rank_0);
   }
   DT_TRY_VOID(assign(state));
@@ -262,39 +263,26 @@ Result<> DistStore::set_rate(const RateChange& change) {
              [&](size_t) { return SliceRequest{.head = control_request(SetRate{change})}; });
 }
 
-Result<TrainingState> DistStore::state() {
+Result<> DistStore::read_state(TrainingState& state) {
   DT_TRY_VOID(wait_for_weights());
-  if (!updater_) return fetch_state();
-  TrainingState state = updater_->empty_state();
-  DT_TRY_VOID(updater_->read_state(state));
-  return state;
+  return updater_ ? updater_->read_state(state) : fetch_state(state);
 }
 
-Result<TrainingState> DistStore::fetch_state() {
-  TrainingState state;
-  std::vector<std::vector<NamedArray>> by_slot(slots_.size());
-  for (size_t slot = 0; slot < slots_.size(); slot++) {
-    for (const ParameterSpan& parameter : view_.parameters) {
-      by_slot[slot].push_back(
-          {slot_name(parameter, slots_[slot]), parameter.shape, std::vector<float>(parameter.weight.size())});
-    }
-    DT_TRY_VOID(fetch_slot(slot, by_slot[slot]));
-  }
-  for (size_t i = 0; i < view_.parameters.size(); i++) {
-    for (std::vector<NamedArray>& arrays : by_slot) state.slots.push_back(std::move(arrays[i]));
-  }
+Result<> DistStore::fetch_state(TrainingState& state) {
+  make_slots(state, view_, slots_);
+  for (size_t slot = 0; slot < slots_.size(); slot++) DT_TRY_VOID(fetch_slot(slot, state));
   DT_TRY(const Counters counters, fetch_counters());
   state.samples = counters.samples;
   state.updates = counters.updates;
   state.rate_factor = rate_factor_;
-  return state;
+  return {};
 }
 
-Result<> DistStore::fetch_slot(size_t slot, std::span<NamedArray> arrays) {
+Result<> DistStore::fetch_slot(size_t slot, TrainingState& state) {
   const PullState pull{.slot = static_cast<uint32_t>(slot)};
   return ask("optimizer state", &DistStore::is_parameter, [&](size_t i) {
     const Slice& slice = options_.placement[i];
-    const std::span<float> array = arrays[slice.key].values;
+    const std::span<float> array = state.slots[slice.key * slots_.size() + slot].values;
     return SliceRequest{.head = control_request(pull), .into = array.subspan(slice.begin, slice.count)};
   });
 }

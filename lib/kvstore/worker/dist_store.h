@@ -60,7 +60,7 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
   void set_next_step(uint64_t step) override { next_step_ = step; }
   Result<> set_rate(const RateChange& change) override;
-  Result<TrainingState> state() override;
+  Result<> read_state(TrainingState& state) override;
   void cancel(Error error) override { requests_.cancel(std::move(error)); }
   [[nodiscard]] StoreTimes times() const override { return requests_.times(); }
   [[nodiscard]] double update_seconds() const override { return updater_ == nullptr ? 0 : updater_->seconds(); }
@@ -98,8 +98,8 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   Result<> ask(const char* what, Wanted wanted, const RequestOf& request_of);
   Result<> assign(const TrainingState& state);
   Result<> pull(Kind kind, Wanted wanted, uint64_t step);
-  Result<TrainingState> fetch_state();
-  Result<> fetch_slot(size_t slot, std::span<NamedArray> arrays);
+  Result<> fetch_state(TrainingState& state);
+  Result<> fetch_slot(size_t slot, TrainingState& state);
   Result<Counters> fetch_counters();
 
   void log_left_out();

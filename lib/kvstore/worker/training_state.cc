@@ -9,6 +9,16 @@ std::string slot_name(const ParameterSpan& parameter, const std::string& slot) {
   return parameter.name + ":" + slot;
 }
 
+void make_slots(TrainingState& state, const ParameterView& view, std::span<const std::string> slots) {
+  if (state.slots.size() == view.parameters.size() * slots.size()) return;
+  state.slots.clear();
+  for (const ParameterSpan& parameter : view.parameters) {
+    for (const std::string& slot : slots) {
+      state.slots.push_back({slot_name(parameter, slot), parameter.shape, std::vector<float>(parameter.weight.size())});
+    }
+  }
+}
+
 Result<SlotSpans> match_state(const TrainingState& state, const ParameterView& view,
                               std::span<const std::string> slots) {
   SlotSpans matched;

@@ -15,6 +15,9 @@ using SlotSpans = std::vector<std::vector<std::span<const float>>>;
 Result<SlotSpans> match_state(const TrainingState& state, const ParameterView& view,
                               std::span<const std::string> slots);
 
+// Gives `state` an array for each parameter and slot, in canonical order. The arrays of an earlier call are kept.
+void make_slots(TrainingState& state, const ParameterView& view, std::span<const std::string> slots);
+
 // "PARAMETER:SLOT"
 std::string slot_name(const ParameterSpan& parameter, const std::string& slot);
 

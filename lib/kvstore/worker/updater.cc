@@ -109,18 +109,8 @@ void Updater::set_rate_factor(double factor) {
   for (Counters& counters : counters_) counters.rate_factor = factor;
 }
 
-TrainingState Updater::empty_state() const {
-  TrainingState state;
-  for (const ParameterSpan& parameter : view_.parameters) {
-    for (const std::string& slot : slots_) {
-      state.slots.push_back({slot_name(parameter, slot), parameter.shape, {}});
-      state.slots.back().values.resize(parameter.weight.size());
-    }
-  }
-  return state;
-}
-
 Result<> Updater::read_state(TrainingState& state) const {
+  make_slots(state, view_, slots_);
   state.samples = counters_.front().samples;
   state.updates = counters_.front().updates;
   state.rate_factor = counters_.front().rate_factor;

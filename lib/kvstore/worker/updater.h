@@ -54,10 +54,9 @@ class Updater {
   // Sets the factor by which the schedule's learning rate is multiplied in the following updates.
   void set_rate_factor(double factor);
 
-  // Copies the part of the state that is updated here into arrays made by empty_state(). The counters are those of the
-  // first bucket.
+  // Copies the part of the state that is updated here into `state`, which gets its arrays if it has none. The counters
+  // are those of the first bucket.
   Result<> read_state(TrainingState& state) const;
-  [[nodiscard]] TrainingState empty_state() const;
   // The number of samples applied to the first bucket since the start of the job.
   [[nodiscard]] uint64_t samples() const { return counters_.front().samples; }
   // Visits the memory of the state, array by array, in canonical order.

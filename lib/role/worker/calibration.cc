@@ -46,7 +46,7 @@ class NoStore final : public kvstore::Store, private kvstore::DeviceDecisions {
   Result<> share_statistics(uint64_t) override { return {}; }
   Result<> refresh() override { return {}; }
   Result<> set_rate(const kvstore::RateChange&) override { return {}; }
-  Result<kvstore::TrainingState> state() override { return kvstore::TrainingState{}; }
+  Result<> read_state(kvstore::TrainingState&) override { return {}; }
   void cancel(Error) override {}  // has no effect, because nothing in this store waits
   [[nodiscard]] kvstore::StoreTimes times() const override { return {}; }
   [[nodiscard]] kvstore::DeviceDecisions* device_decisions() override { return this; }
