@@ -112,8 +112,8 @@ nlohmann::ordered_json json_of(const LayerInfo& layer) {
 std::string header_text(const train::CheckpointHeader& header) {
   return json_text(nlohmann::ordered_json{{"epoch", header.position.epoch},
                                           {"step", header.position.step},
-                                          {"samples", header.samples},
-                                          {"updates", header.updates},
+                                          {"samples", header.position.samples},
+                                          {"updates", header.position.updates},
                                           {"learning_rate", header.learning_rate},
                                           {"seed", header.seed},
                                           {"job_hash", header.job_hash}});

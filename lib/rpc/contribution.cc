@@ -20,20 +20,14 @@ job::WorkerState from_proto(const proto::WorkerState& message) {
 }
 
 void fill(proto::RunStart& message, const job::RunStart& start) {
-  message.set_epoch(start.epoch);
-  message.set_step(start.step);
-  message.set_samples(start.samples);
-  message.set_updates(start.updates);
+  message.set_position(start.position);
   message.set_rate_factor(start.rate_factor);
   message.set_saves_within_epochs(start.saves_within_epochs);
   for (const job::WorkerState& worker : start.workers) fill(*message.add_workers(), worker);
 }
 
 job::RunStart from_proto(const proto::RunStart& message) {
-  job::RunStart start{.epoch = message.epoch(),
-                      .step = message.step(),
-                      .samples = message.samples(),
-                      .updates = message.updates(),
+  job::RunStart start{.position = message.position(),
                       .rate_factor = message.rate_factor() == 0 ? 1 : message.rate_factor(),
                       .saves_within_epochs = message.saves_within_epochs(),
                       .workers = {}};

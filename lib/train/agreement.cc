@@ -9,17 +9,14 @@ namespace {
 // The message with which rank 0 tells the other workers where the run starts.
 job::RunStart run_start(const OwnStart& own, size_t workers) {
   const Start& start = own.start;
-  job::RunStart told{.epoch = start.position.epoch,
-                     .step = start.position.step,
-                     .samples = start.state.samples,
-                     .updates = start.state.updates,
-                     .rate_factor = start.state.rate_factor,
+  job::RunStart told{.position = to_text(start.position),
+                     .rate_factor = start.rate_factor,
                      .saves_within_epochs = own.saves_within_epochs,
                      .workers = std::vector<job::WorkerState>(workers)};
   const bool has_own_steps = start.worker_steps.size() == workers;
   for (size_t rank = 0; rank < workers; rank++) {
     job::WorkerState& worker = told.workers[rank];
-    worker.steps = has_own_steps ? start.worker_steps[rank] : own.steps_of_each;
+    worker.steps = has_own_steps ? start.worker_steps[rank] : start.position.own_steps;
     if (rank < start.loss_scales.size()) {
       worker.loss_scale = start.loss_scales[rank].scale;
       worker.good_steps = start.loss_scales[rank].good_steps;
@@ -56,12 +53,11 @@ Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart
   }
   job::WorkerState& mine = start.workers[coordinator.rank()];
   if (mine.metric_sums.empty()) mine.metric_sums.assign(own.metric_sums, 0.0);
-  return AgreedStart{.position = {start.epoch, start.step},
-                     .samples = start.samples,
-                     .updates = start.updates,
+  DT_TRY(Position position, parse_position(start.position), "reading where worker 0 starts");
+  position.own_steps = mine.steps;
+  return AgreedStart{.position = position,
                      .rate_factor = start.rate_factor,
                      .saves_within_epochs = start.saves_within_epochs,
-                     .own_steps = mine.steps,
                      .loss_scale = {mine.loss_scale, mine.good_steps},
                      .metric_sums = std::move(mine.metric_sums)};
 }

@@ -17,11 +17,8 @@ namespace dtrain::train {
 // Where a run starts, as far as it concerns one worker.
 struct AgreedStart {
   Position position;
-  uint64_t samples = 0;
-  uint64_t updates = 0;
   double rate_factor = 1;            // the factor by which the run has changed the schedule's learning rate
   bool saves_within_epochs = false;  // whether workers meet within epochs to write checkpoints
-  uint64_t own_steps = 0;
   LossScale::State loss_scale;
   std::vector<double> metric_sums;
 };
@@ -29,9 +26,6 @@ struct AgreedStart {
 // What rank 0 knows about the start, because it alone reads the checkpoint. Ignored on the other workers.
 struct OwnStart {
   const Start& start;
-  // The number of steps that each worker has made. Used only if all have made the same number, because the checkpoint
-  // then does not list the steps of each worker.
-  uint64_t steps_of_each = 0;
   // Number of metric sums in use; a checkpoint with a different number was written with other metrics.
   size_t metric_sums = 0;
   bool saves_within_epochs = false;

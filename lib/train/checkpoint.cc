@@ -291,7 +291,7 @@ Result<std::optional<CheckpointName>> newest_checkpoint(const std::string& prefi
   if (::access(last.params_path().c_str(), F_OK) == 0) {
     DT_TRY(const Checkpoint read, read_checkpoint(last));
     // If PREFIX-last has no states, its position is unknown, and it cannot be compared with the checkpoint of an epoch.
-    if (read.header && (!epoch || Position{*epoch, 0} < read.header->position)) return last;
+    if (read.header && (!epoch || Position{*epoch, 0}.is_before(read.header->position))) return last;
   }
   if (!epoch) return std::nullopt;
   return CheckpointName{prefix, *epoch};

@@ -175,14 +175,14 @@ Json loss_scales_json(const std::vector<LossScale::State>& states) {
 
 std::string to_json(const CheckpointHeader& header, const std::vector<std::string>& parameters) {
   Json updates = Json::object();
-  for (const std::string& parameter : parameters) updates[parameter] = header.updates;
+  for (const std::string& parameter : parameters) updates[parameter] = header.position.updates;
   Json json = {
       {"format", kFormat},
       {"job", header.job_hash},
       {"optimizer", optimizer_json(header.optimizer)},
       {"epoch", header.position.epoch},
       {"step", header.position.step},
-      {"samples", header.samples},
+      {"samples", header.position.samples},
       {"lr", header.learning_rate},
       {"updates", updates},
       {"seed", header.seed},
@@ -216,8 +216,8 @@ Result<CheckpointHeader> parse_checkpoint_header(std::string_view text_form) {
   DT_TRY(header.optimizer, parse_optimizer(json));
   DT_TRY(header.position.epoch, counter(json, "epoch"));
   DT_TRY(header.position.step, counter(json, "step"));
-  DT_TRY(header.samples, whole_number(json, "samples"));
-  DT_TRY(header.updates, parse_updates(json));
+  DT_TRY(header.position.samples, whole_number(json, "samples"));
+  DT_TRY(header.position.updates, parse_updates(json));
   DT_TRY(header.learning_rate, real_number(json, "lr"));
   DT_TRY(header.seed, whole_number(json, "seed"));
   DT_TRY(header.metric_sums, parse_metrics(json));

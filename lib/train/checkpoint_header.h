@@ -6,22 +6,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "base/error.h"
 #include "optim/optimizer.h"
 #include "train/loss_scale.h"
+#include "train/position.h"
 
 namespace dtrain::train {
-
-// A position between two steps: after `epoch` finished epochs and `step` steps of the next one.
-struct Position {
-  int64_t epoch = 0;
-  int64_t step = 0;
-  bool operator==(const Position&) const = default;
-  bool operator<(const Position& other) const { return std::tie(epoch, step) < std::tie(other.epoch, other.step); }
-};
 
 // The best validation accuracy at the end of an epoch.
 struct BestAccuracy {
@@ -34,9 +26,7 @@ struct CheckpointHeader {
   std::string job_hash;  // hash of the JobSpec of the run that wrote the checkpoint
   std::string job_text;
   optim::OptimizerSpec optimizer;
-  Position position;
-  uint64_t samples = 0;  // samples applied since the start of the run: the position in the learning-rate schedule
-  uint64_t updates = 0;
+  Position position;         // without own_steps, which worker_steps or the steps of the finished epochs tell
   double learning_rate = 0;  // rate of the next update; informative only
   uint64_t seed = 0;
   // Metrics::sums() of the current epoch, indexed by rank; empty at the end of an epoch.

@@ -10,44 +10,41 @@ EpochClock::EpochClock(EpochRule rule, optim::ScheduleSpec schedule, bool may_sk
       coordinator_(coordinator),
       store_counts_samples_(!rule.ends_after_fixed_steps || (coordinator.workers() > 1 && may_skip_steps)) {}
 
-void EpochClock::start(const AgreedStart& start) {
-  position_ = start.position;
-  samples_ = samples_at_start_ = start.samples;
-  updates_ = start.updates;
-  rate_factor_ = start.rate_factor;
-  own_steps_ = own_steps_at_start_ = start.own_steps;
+void EpochClock::seek(const Position& position, double rate_factor) {
+  position_ = start_ = position;
+  rate_factor_ = rate_factor;
 }
 
 double EpochClock::scheduled_rate() const {
-  const auto samples = static_cast<double>(samples_ + rule_.samples_per_update);
+  const auto samples = static_cast<double>(position_.samples + rule_.samples_per_update);
   return optim::learning_rate(schedule_, samples / static_cast<double>(rule_.samples));
 }
 
 Result<bool> EpochClock::epoch_is_over() {
   const int64_t next = position_.epoch + 1;
-  DT_TRY(updates_, store_.next_step());
+  DT_TRY(position_.updates, store_.next_step());
   DT_TRY_VOID(read_samples());
-  if (rule_.ends_after_fixed_steps) return own_steps_ >= static_cast<uint64_t>(rule_.steps_until(next));
-  return samples_ >= static_cast<uint64_t>(next) * rule_.samples;
+  if (rule_.ends_after_fixed_steps) return position_.own_steps >= static_cast<uint64_t>(rule_.steps_until(next));
+  return position_.samples >= static_cast<uint64_t>(next) * rule_.samples;
 }
 
 Result<> EpochClock::read_samples() {
   if (!store_counts_samples_) return {};
-  DT_TRY(samples_, store_.samples_applied());
+  DT_TRY(position_.samples, store_.samples_applied());
   return {};
 }
 
 void EpochClock::step_done(bool applied, int64_t samples) {
   unshared_samples_ += static_cast<uint64_t>(samples);
-  if (applied && !store_counts_samples_) samples_ += rule_.samples_per_step;
+  if (applied && !store_counts_samples_) position_.samples += rule_.samples_per_step;
   // If this worker left the step out, the other workers may have made it, and then it is still an update.
-  if (applied || coordinator_.workers() > 1) updates_++;
+  if (applied || coordinator_.workers() > 1) position_.updates++;
   position_.step++;
-  own_steps_++;
+  position_.own_steps++;
 }
 
 Result<bool> EpochClock::agree_to_stop(bool stopping) {
-  DT_TRY(AgreedEnd end, agree_on_epoch_end(coordinator_, own_steps_, stopping));
+  DT_TRY(AgreedEnd end, agree_on_epoch_end(coordinator_, position_.own_steps, stopping));
   worker_steps_ = std::move(end.worker_steps);
   return end.some_stop;
 }

@@ -22,8 +22,8 @@ class EpochClock {
   EpochClock(EpochRule rule, optim::ScheduleSpec schedule, bool may_skip_steps, kvstore::Store& store,
              job::Coordinator& coordinator);
 
-  // Continues from the start that the workers have agreed on.
-  void start(const AgreedStart& start);
+  // Continues from a position that the workers have agreed on. `rate_factor`: see set_rate_factor().
+  void seek(const Position& position, double rate_factor);
 
   // Whether the current epoch is over. To be called before each step. Reads the store's counters, and may have to wait
   // for the weights of the last step to do so.
@@ -31,7 +31,10 @@ class EpochClock {
   // To be called after each step. `applied`: whether the step counted; see StepRunner::run. `samples`: the size of this
   // worker's batch.
   void step_done(bool applied, int64_t samples);
-  void epoch_done() { position_ = {position_.epoch + 1, 0}; }
+  void epoch_done() {
+    position_.epoch++;
+    position_.step = 0;
+  }
   // Waits for all workers and returns to each the same answer: whether to stop. A worker may call it because its epoch
   // has ended or because it was asked to stop. To be called only if workers may have different weights, with no step of
   // this worker in progress.
@@ -49,15 +52,15 @@ class EpochClock {
   void set_samples_per_update(uint64_t samples) { rule_.samples_per_update = samples; }
   [[nodiscard]] Position position() const { return position_; }
   // Steps of this worker since the start of the run, including those made before the run was resumed.
-  [[nodiscard]] uint64_t own_steps() const { return own_steps_; }
-  [[nodiscard]] uint64_t own_steps_in_this_process() const { return own_steps_ - own_steps_at_start_; }
+  [[nodiscard]] uint64_t own_steps() const { return position_.own_steps; }
+  [[nodiscard]] uint64_t own_steps_in_this_process() const { return position_.own_steps - start_.own_steps; }
   // Steps of each worker at the last point of agreement, indexed by rank; empty if all have made the same number.
   [[nodiscard]] const std::vector<uint64_t>& worker_steps() const { return worker_steps_; }
   // The number of the store's next step.
-  [[nodiscard]] uint64_t updates() const { return updates_; }
+  [[nodiscard]] uint64_t updates() const { return position_.updates; }
   // Samples of all workers since the start of the run.
-  [[nodiscard]] uint64_t samples() const { return samples_; }
-  [[nodiscard]] uint64_t samples_in_this_process() const { return samples_ - samples_at_start_; }
+  [[nodiscard]] uint64_t samples() const { return position_.samples; }
+  [[nodiscard]] uint64_t samples_in_this_process() const { return position_.samples - start_.samples; }
   // Sets the factor by which the schedule's learning rate is multiplied from the next update on.
   void set_rate_factor(double factor) { rate_factor_ = factor; }
   // The learning rate of the next update. It depends on the samples that will have been applied after that update.
@@ -78,12 +81,8 @@ class EpochClock {
   const bool store_counts_samples_;
 
   Position position_;
-  uint64_t own_steps_ = 0;
-  uint64_t own_steps_at_start_ = 0;
+  Position start_;  // where this process began
   std::vector<uint64_t> worker_steps_;
-  uint64_t updates_ = 0;
-  uint64_t samples_ = 0;
-  uint64_t samples_at_start_ = 0;
   uint64_t unshared_samples_ = 0;
   double rate_factor_ = 1;
 };

@@ -73,19 +73,20 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
     }
   }
   const int64_t epoch = header.position.epoch;
-  const int64_t steps = spec.steps_until(epoch + 1) - spec.steps_until(epoch);
-  if (spec.ends_after_fixed_steps && header.position.step >= steps) {
+  const int64_t before = spec.epoch.steps_until(epoch), steps = spec.epoch.steps_until(epoch + 1) - before;
+  if (spec.epoch.ends_after_fixed_steps && header.position.step >= steps) {
     return fail(Code::kData,
                 "the checkpoint was written within an epoch, after {} of its steps, but in this job that epoch has "
                 "only {} steps",
                 header.position.step, steps);
   }
   DT_TRY(std::vector<NamedArray> slots, pick_slots(checkpoint.slots, spec, view));
-  return Start{.position = header.position,
-               .state = {.slots = std::move(slots),
-                         .samples = header.samples,
-                         .updates = header.updates,
-                         .rate_factor = header.rate_factor},
+  Position position = header.position;
+  position.own_steps = static_cast<uint64_t>(before + position.step);
+  log.info("The run continues at {}", to_text(position));
+  return Start{.position = position,
+               .slots = std::move(slots),
+               .rate_factor = header.rate_factor,
                .metric_sums = header.metric_sums,
                .loss_scales = header.loss_scales,
                .worker_steps = header.worker_steps,
@@ -104,11 +105,12 @@ Result<Start> foreign(const StartSpec& spec, const graph::Graph& graph, const Pa
                 "checkpoint to {1}-0000.params and give --load-epoch 0, or use another optimizer",
                 spec.optimizer.name, name.prefix);
   }
-  const auto epochs = static_cast<uint64_t>(epoch);
-  return Start{.position = {epoch, 0},
-               .state = {.slots = {},
-                         .samples = epochs * spec.samples_per_epoch,
-                         .updates = static_cast<uint64_t>(spec.steps_until(epoch))},
+  const auto steps = static_cast<uint64_t>(spec.epoch.steps_until(epoch));
+  return Start{.position = {.epoch = epoch,
+                            .own_steps = steps,
+                            .updates = steps,
+                            .samples = static_cast<uint64_t>(epoch) * spec.epoch.samples},
+               .slots = {},
                .metric_sums = {},
                .loss_scales = {},
                .worker_steps = {}};

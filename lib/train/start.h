@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "graph/ids.h"
-#include "kvstore/store.h"
+#include "job/spec/job_plan.h"
 #include "optim/initializer.h"
 #include "optim/optimizer.h"
 #include "tensor/parameters.h"
@@ -33,16 +32,13 @@ struct StartSpec {
   optim::OptimizerSpec optimizer;
   uint64_t seed = 0;
   std::string job_hash, job_text;  // the JobSpec of this run
-  // Number of steps in the first `epochs` epochs (EpochRule::steps_until).
-  std::function<int64_t(int64_t epochs)> steps_until;
-  uint64_t samples_per_epoch = 0;  // number of samples in an epoch, of all workers together
-  // EpochRule::ends_after_fixed_steps: whether each worker makes exactly steps_until(n) steps in n epochs.
-  bool ends_after_fixed_steps = true;
+  job::EpochRule epoch;
 };
 
 struct Start {
-  Position position;
-  kvstore::TrainingState state;
+  Position position;              // own_steps: of every worker, unless worker_steps lists them
+  std::vector<NamedArray> slots;  // the optimizer state; empty: zeros
+  double rate_factor = 1;         // the factor by which the run has changed the schedule's learning rate
   // Sums of each worker's metrics, indexed by rank; there may be fewer entries than workers.
   std::vector<std::vector<double>> metric_sums;
   // Dynamic loss scale of each worker, indexed by rank; there may be fewer entries than workers.

@@ -31,7 +31,7 @@ class Trainer::Impl {
   Result<TrainOutcome> run_epochs();
   Result<> begin();
   Result<Start> own_start();
-  Result<AgreedStart> agree_on_start(const Start& start);
+  Result<> seek(const AgreedStart& start, std::vector<NamedArray> slots);
   Result<bool> train_epoch();
   Result<bool> epoch_is_over();
   Result<bool> agree_to_stop(bool stopping);
@@ -132,23 +132,25 @@ Result<Start> Trainer::Impl::own_start() {
                      .seed = spec_.seed,
                      .job_hash = spec_.job_hash,
                      .job_text = spec_.job_text,
-                     .steps_until = [this](int64_t epochs) { return spec_.epoch.steps_until(epochs); },
-                     .samples_per_epoch = spec_.epoch.samples,
-                     .ends_after_fixed_steps = spec_.epoch.ends_after_fixed_steps},
+                     .epoch = spec_.epoch},
                     parts_.graph, parts_.training.parameters(), parts_.log);
 }
 
-Result<AgreedStart> Trainer::Impl::agree_on_start(const Start& start) {
-  const int64_t steps_of_each = spec_.epoch.steps_until(start.position.epoch) + start.position.step;
-  DT_TRY(AgreedStart agreed,
-         train::agree_on_start(parts_.coordinator, {.start = start,
-                                                    .steps_of_each = static_cast<uint64_t>(steps_of_each),
-                                                    .metric_sums = reporter_.training_metrics().sums().size(),
-                                                    .saves_within_epochs = saver_.wants_meetings()}));
-  clock_.start(agreed);
-  step_runner_.loss_scale().restore(agreed.loss_scale);
-  DT_TRY_VOID(reporter_.training_metrics().set_sums(agreed.metric_sums));
-  return agreed;
+// The one way to a position: everything that counts or reads continues there.
+Result<> Trainer::Impl::seek(const AgreedStart& start, std::vector<NamedArray> slots) {
+  clock_.seek(start.position, start.rate_factor);
+  is_reading_ = false;  // next_batch() then starts the loader at the clock's position
+  step_runner_.loss_scale().restore(start.loss_scale);
+  DT_TRY_VOID(reporter_.training_metrics().set_sums(start.metric_sums));
+  std::vector<ParameterView> devices;
+  for (size_t i = 0; i < parts_.training.size(); i++) devices.push_back(parts_.training.device_parameters(i));
+  DT_TRY_VOID(copy_to_device(parts_.training.parameters(), devices.front()));
+  const kvstore::TrainingState state{.slots = std::move(slots),
+                                     .samples = start.position.samples,
+                                     .updates = start.position.updates,
+                                     .rate_factor = start.rate_factor};
+  DT_TRY_VOID(parts_.store.initialize(devices, state), "distributing the initial weights");
+  return {};
 }
 
 Result<> Trainer::Impl::begin() {
@@ -158,16 +160,13 @@ Result<> Trainer::Impl::begin() {
   flush_denormals();  // on this thread too, because the store may run updates on it
   DT_TRY_VOID(reporter_.prepare());
   DT_TRY(Start start, own_start());
-  DT_TRY(const AgreedStart agreed, agree_on_start(start));
-  start.state.samples = agreed.samples;
-  start.state.updates = agreed.updates;
-  start.state.rate_factor = agreed.rate_factor;
-  std::vector<ParameterView> devices;
-  for (size_t i = 0; i < parts_.training.size(); i++) devices.push_back(parts_.training.device_parameters(i));
-  DT_TRY_VOID(copy_to_device(parts_.training.parameters(), devices.front()));
-  DT_TRY_VOID(parts_.store.initialize(devices, start.state), "distributing the initial weights");
+  DT_TRY(const AgreedStart agreed,
+         agree_on_start(parts_.coordinator, {.start = start,
+                                             .metric_sums = reporter_.training_metrics().sums().size(),
+                                             .saves_within_epochs = saver_.wants_meetings()}));
+  DT_TRY_VOID(seek(agreed, std::move(start.slots)));
   DT_TRY_VOID(reporter_.begin());
-  rate_control_.begin(start.state.rate_factor);
+  rate_control_.begin(agreed.rate_factor);
   saver_.begin(agreed.saves_within_epochs, start);
   return saver_.check_disk();
 }

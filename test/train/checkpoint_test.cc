@@ -43,9 +43,7 @@ CheckpointHeader some_header() {
                         .weight_decay = 0.0001,
                         .clip_gradient = 0,
                         .parameters = {{"beta1", 0.5}}},
-          .position = {2, 17},
-          .samples = 12345678901234567ULL,
-          .updates = 40,
+          .position = {.epoch = 2, .step = 17, .updates = 40, .samples = 12345678901234567ULL},
           .learning_rate = 0.0883600000000001,
           .seed = 0xffffffffffffffffULL,
           .metric_sums = {{10, 7, 0.1}, {}},
@@ -100,8 +98,6 @@ TEST_CASE("a checkpoint is read back as it was written", "[train]") {
   CHECK(header.optimizer.weight_decay == expected.optimizer.weight_decay);
   CHECK(header.optimizer.parameters == expected.optimizer.parameters);
   CHECK(header.position == expected.position);
-  CHECK(header.samples == expected.samples);
-  CHECK(header.updates == expected.updates);
   CHECK(header.learning_rate == expected.learning_rate);
   CHECK(header.seed == expected.seed);
   CHECK(header.metric_sums == expected.metric_sums);

@@ -52,7 +52,7 @@ TEST_CASE("fine-tuning keeps all weights but those of the last layer", "[train]"
   spec.schedule.base = 0;
   ToyRun run(spec, tuned());
   const TrainOutcome outcome = must(run.run());
-  CHECK(outcome.position == Position{1, 0});
+  CHECK(is_at(outcome.position, 1, 0));
   CHECK_THAT(run.log_text(),
              Catch::Contains("Loaded model " + spec.pretrained) &&
                  Catch::Contains("with new random values: fc_weight, fc_bias; unused arrays of the model: ") &&

@@ -56,7 +56,7 @@ TEST_CASE("two epochs and two resumed epochs give the bits of four epochs", "[tr
     ToyRun rest(resuming(parts, 4), options);
     const auto outcome = rest.run();
     REQUIRE(outcome);
-    CHECK(outcome->position == Position{4, 0});
+    CHECK(outcome->position == toy_position(4));
     check_same_checkpoint(whole, parts, 4);
     CHECK(results(rest, 3) == results(four, 3));
   }
@@ -157,7 +157,7 @@ TEST_CASE("a stop in mid-epoch and a resume give the bits of an uninterrupted ru
     const auto stopped = first.run();
     REQUIRE(stopped);
     CHECK(stopped->stopped);
-    CHECK(stopped->position == Position{static_cast<int64_t>(stop_at / 8), static_cast<int64_t>(stop_at % 8)});
+    CHECK(stopped->position == toy_position(static_cast<int64_t>(stop_at / 8), static_cast<int64_t>(stop_at % 8)));
     CHECK(coordinator.reported().value().step == stop_at);
     ToyRun rest(resuming(parts, 3));
     REQUIRE(rest.run());
@@ -196,7 +196,7 @@ TEST_CASE("the stop flag ends a run with a checkpoint", "[train]") {
   const auto outcome = run.run();
   REQUIRE(outcome);
   CHECK(outcome->stopped);
-  CHECK(must(read_checkpoint({dir.path("net"), std::nullopt})).header->position == Position{0, 0});
+  CHECK(must(read_checkpoint({dir.path("net"), std::nullopt})).header->position == Position{});
 }
 
 // With --save-every, a killed run continues from the last checkpoint.
@@ -209,7 +209,8 @@ TEST_CASE("a killed run continues from its last mid-epoch checkpoint", "[train]"
   StoppingCoordinator coordinator(kNever, 11, How::kFail);
   ToyRun killed(spec, {}, &coordinator);
   CHECK(killed.run().error().message == "killed");
-  CHECK(must(read_checkpoint({parts.path("net"), std::nullopt})).header->position == Position{1, 3});
+  CHECK(must(read_checkpoint({parts.path("net"), std::nullopt})).header->position ==
+        Position{1, 3, 0, 11, 11 * kToyBatch});
   REQUIRE(ToyRun(resuming(parts, 2)).run());
   check_same_checkpoint(whole, parts, 2);
 }
@@ -293,7 +294,7 @@ TEST_CASE("a resume from another program's checkpoint starts with empty optimize
   ToyRun run(spec);
   const auto outcome = run.run();
   REQUIRE(outcome);
-  CHECK(outcome->position == Position{1, 0});
+  CHECK(outcome->position == toy_position(1));
   CHECK_THAT(run.log_text(), Catch::Contains("starts from its initial state") && Catch::Contains("Loaded model") &&
                                  Catch::Contains("net_0001.params"));
   // The learning rate of the second epoch, with --lr-factor 0.5.

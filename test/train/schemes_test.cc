@@ -169,7 +169,7 @@ TEST_CASE("all workers have the same model at the end of each epoch under every 
     for (uint32_t w = 0; w < kWorkers; w++) {
       INFO("worker " << w << ": " << (outcomes[w] ? "" : outcomes[w].error().text()));
       REQUIRE(outcomes[w]);
-      CHECK(outcomes[w]->position == Position{3, 0});
+      CHECK(is_at(outcomes[w]->position, 3, 0));
       // An epoch ends with the update that reaches its samples; steps in progress at that time are also counted.
       CHECK(job.run(w).samples() >= 3 * kEpochSamples);
       CHECK(job.run(w).samples() <= 3 * (kEpochSamples + kWorkers * kToyBatch));
@@ -180,7 +180,7 @@ TEST_CASE("all workers have the same model at the end of each epoch under every 
     }
     CHECK(job.run(0).metric(telemetry::Metric::kRunValidationAccuracy) > 0.8);
     const Checkpoint saved = must(read_checkpoint({dir.path("net"), 3}));
-    CHECK(saved.header->samples == job.run(0).samples());
+    CHECK(saved.header->position.samples == job.run(0).samples());
     CHECK(saved.header->worker_steps.empty() == scheme.epoch.same_weights);
   }
 }
@@ -225,7 +225,7 @@ TEST_CASE("a mid-epoch checkpoint has the metric sums and statistics of all work
   Job job(bsp, whole, spec);
   for (const Result<TrainOutcome>& outcome : job.run()) REQUIRE(outcome);
   const Checkpoint last = must(read_checkpoint({whole.path("net"), std::nullopt}));
-  CHECK(last.header->position == Position{2, 1});
+  CHECK(is_at(last.header->position, 2, 1));
   REQUIRE(last.header->metric_sums.size() == kWorkers);
   for (const std::vector<double>& sums : last.header->metric_sums) CHECK(sums.at(0) == kToyBatch);
 
@@ -270,7 +270,7 @@ TEST_CASE("all workers count the skipped steps of one worker as the store does",
     Job job(scheme, dir, spec, {.change = change});
     const std::vector<Result<TrainOutcome>> outcomes = job.run();
     for (const Result<TrainOutcome>& outcome : outcomes) REQUIRE(outcome);
-    const uint64_t in_store = must(read_checkpoint({dir.path("net"), 3})).header->samples;
+    const uint64_t in_store = must(read_checkpoint({dir.path("net"), 3})).header->position.samples;
     CHECK(bad_record_seen);
     CHECK(in_store < 3 * kEpochSamples);
     CHECK(in_store >= 3 * kEpochSamples - 6 * kToyBatch * kWorkers);
@@ -300,7 +300,7 @@ TEST_CASE("a rate that is asked for is that of all workers and servers in every 
     REQUIRE(lowered < kEpochs);
     const Checkpoint then = must(read_checkpoint({dir.path("net"), lowered}));
     const Checkpoint last = must(read_checkpoint({dir.path("net"), kEpochs}));
-    CHECK(last.header->samples > then.header->samples);
+    CHECK(last.header->position.samples > then.header->position.samples);
     for (size_t i = 0; i < then.parameters.size(); i++) {
       for (size_t j = 0; j < then.parameters[i].values.size(); j++) {
         REQUIRE(last.parameters[i].values[j] == Approx(then.parameters[i].values[j]).margin(1e-9));
@@ -322,7 +322,7 @@ TEST_CASE("all workers have the same model at the end of each epoch if groups ch
     for (uint32_t w = 0; w < kWorkers; w++) {
       INFO("worker " << w << ": " << (outcomes[w] ? "" : outcomes[w].error().text()));
       REQUIRE(outcomes[w]);
-      CHECK(outcomes[w]->position == Position{6, 0});
+      CHECK(is_at(outcomes[w]->position, 6, 0));
       CHECK(job.run(w).samples() >= 6 * kEpochSamples);
       CHECK(job.run(w).samples() == job.run(0).samples());
       CHECK(job.values(w) == job.values(0));
@@ -358,7 +358,7 @@ TEST_CASE("a job of asynchronous workers can be stopped and resumed", "[train][s
     INFO((outcome ? "" : outcome.error().text()));
     REQUIRE(outcome);
     CHECK(samples + rest.run(w).samples() >= 9 * kEpochSamples);
-    CHECK(outcome->position == Position{9, 0});
+    CHECK(is_at(outcome->position, 9, 0));
   }
   const std::vector<uint64_t> after = must(read_checkpoint({dir.path("net"), 9})).header->worker_steps;
   for (uint32_t w = 0; w < kWorkers; w++) CHECK(after[w] >= steps[w]);

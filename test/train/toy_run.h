@@ -124,6 +124,17 @@ struct ToyOptions {
   ValidationWatch* validation_watch = nullptr;
 };
 
+// Whether a position has these steps and epochs, whatever the counters are.
+inline bool is_at(const Position& position, int64_t epoch, int64_t step) {
+  return position.epoch == epoch && position.step == step;
+}
+
+// Where a toy run of one process stands after `epoch` epochs of 8 steps, and `step` steps.
+inline Position toy_position(int64_t epoch, int64_t step = 0) {
+  const auto steps = static_cast<uint64_t>(8 * epoch + step);
+  return {epoch, step, steps, steps, steps * kToyBatch};
+}
+
 inline TrainSpec toy_spec(const std::string& save_prefix, int64_t epochs) {
   TrainSpec spec;
   spec.num_epochs = epochs;

@@ -53,8 +53,7 @@ struct WorkerState {
 };
 // Where training starts. Sent by worker 0; the others send an empty one.
 struct RunStart {
-  int64_t epoch = 0, step = 0;
-  uint64_t samples = 0, updates = 0;
+  std::string position;    // as train::to_text() writes it
   double rate_factor = 1;  // factor on the schedule's learning rate
   bool saves_within_epochs = false;
   std::vector<WorkerState> workers;  // the state of each worker, indexed by rank; empty: no worker has made a step
