@@ -21,6 +21,7 @@ job::WorkerState from_proto(const proto::WorkerState& message) {
 
 void fill(proto::RunStart& message, const job::RunStart& start) {
   message.set_position(start.position);
+  message.set_rest(start.rest);
   message.set_rate_factor(start.rate_factor);
   message.set_saves_within_epochs(start.saves_within_epochs);
   for (const job::WorkerState& worker : start.workers) fill(*message.add_workers(), worker);
@@ -28,6 +29,7 @@ void fill(proto::RunStart& message, const job::RunStart& start) {
 
 job::RunStart from_proto(const proto::RunStart& message) {
   job::RunStart start{.position = message.position(),
+                      .rest = message.rest(),
                       .rate_factor = message.rate_factor() == 0 ? 1 : message.rate_factor(),
                       .saves_within_epochs = message.saves_within_epochs(),
                       .workers = {}};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "train/rest_text.h"
+
 namespace dtrain::train {
 namespace {
 
@@ -10,6 +12,7 @@ namespace {
 job::RunStart run_start(const OwnStart& own, size_t workers) {
   const Start& start = own.start;
   job::RunStart told{.position = to_text(start.position),
+                     .rest = to_text(start.rest),
                      .rate_factor = start.rate_factor,
                      .saves_within_epochs = own.saves_within_epochs,
                      .workers = std::vector<job::WorkerState>(workers)};
@@ -55,7 +58,9 @@ Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart
   if (mine.metric_sums.empty()) mine.metric_sums.assign(own.metric_sums, 0.0);
   DT_TRY(Position position, parse_position(start.position), "reading where worker 0 starts");
   position.own_steps = mine.steps;
+  DT_TRY(data::EpochRest rest, parse_rest(start.rest), "reading where worker 0 starts");
   return AgreedStart{.position = position,
+                     .rest = std::move(rest),
                      .rate_factor = start.rate_factor,
                      .saves_within_epochs = start.saves_within_epochs,
                      .loss_scale = {mine.loss_scale, mine.good_steps},

@@ -17,6 +17,7 @@ namespace dtrain::train {
 // Where a run starts, as far as it concerns one worker.
 struct AgreedStart {
   Position position;
+  data::EpochRest rest;              // as in Start
   double rate_factor = 1;            // the factor by which the run has changed the schedule's learning rate
   bool saves_within_epochs = false;  // whether workers meet within epochs to write checkpoints
   LossScale::State loss_scale;

@@ -6,6 +6,7 @@
 #include "base/crc32c.h"
 #include "base/json.h"
 #include "kvstore/counters.h"
+#include "train/rest_text.h"
 
 namespace dtrain::train {
 namespace {
@@ -195,6 +196,7 @@ std::string to_json(const CheckpointHeader& header, const std::vector<std::strin
   if (!header.loss_scales.empty()) json["loss_scale"] = loss_scales_json(header.loss_scales);
   if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
   if (header.best) json["best"] = {{"epoch", header.best->epoch}, {"accuracy", header.best->accuracy}};
+  if (!header.rest.read.empty()) json["rest"] = to_text(header.rest);
   if (header.rate_factor != 1) json["rate"] = {{"factor", header.rate_factor}};
   if (!header.kept_epochs.empty()) json["kept_epochs"] = header.kept_epochs;
   json[kOwnChecksum] = checksum(json);
@@ -224,6 +226,10 @@ Result<CheckpointHeader> parse_checkpoint_header(std::string_view text_form) {
   DT_TRY(header.loss_scales, parse_loss_scales(json));
   DT_TRY(header.worker_steps, parse_worker_steps(json));
   DT_TRY(header.best, parse_best(json));
+  if (json.contains("rest")) {
+    DT_TRY(const std::string rest, text(json, "rest"));
+    DT_TRY(header.rest, parse_rest(rest), "reading 'rest' of the header");
+  }
   DT_TRY(header.rate_factor, parse_rate_factor(json));
   DT_TRY(header.kept_epochs, parse_kept_epochs(json));
   DT_TRY(const uint64_t params_crc, whole_number(json, "params_crc32c"));

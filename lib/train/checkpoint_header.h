@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/loading/epoch_rest.h"
 #include "optim/optimizer.h"
 #include "train/loss_scale.h"
 #include "train/position.h"
@@ -26,8 +27,9 @@ struct CheckpointHeader {
   std::string job_hash;  // hash of the JobSpec of the run that wrote the checkpoint
   std::string job_text;
   optim::OptimizerSpec optimizer;
-  Position position;         // without own_steps, which worker_steps or the steps of the finished epochs tell
-  double learning_rate = 0;  // rate of the next update; informative only
+  Position position;          // without own_steps, which worker_steps or the steps of the finished epochs tell
+  data::EpochRest rest = {};  // of the epoch in progress, if it was begun by other workers
+  double learning_rate = 0;   // rate of the next update; informative only
   uint64_t seed = 0;
   // Metrics::sums() of the current epoch, indexed by rank; empty at the end of an epoch.
   std::vector<std::vector<double>> metric_sums;

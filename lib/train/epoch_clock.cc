@@ -10,9 +10,10 @@ EpochClock::EpochClock(EpochRule rule, optim::ScheduleSpec schedule, bool may_sk
       coordinator_(coordinator),
       store_counts_samples_(!rule.ends_after_fixed_steps || (coordinator.workers() > 1 && may_skip_steps)) {}
 
-void EpochClock::seek(const Position& position, double rate_factor) {
-  position_ = start_ = position;
-  rate_factor_ = rate_factor;
+void EpochClock::seek(const AgreedStart& start) {
+  position_ = start_ = start.position;
+  rest_ = start.rest;
+  rate_factor_ = start.rate_factor;
 }
 
 double EpochClock::scheduled_rate() const {

@@ -22,8 +22,8 @@ class EpochClock {
   EpochClock(EpochRule rule, optim::ScheduleSpec schedule, bool may_skip_steps, kvstore::Store& store,
              job::Coordinator& coordinator);
 
-  // Continues from a position that the workers have agreed on. `rate_factor`: see set_rate_factor().
-  void seek(const Position& position, double rate_factor);
+  // Continues from the start that the workers have agreed on.
+  void seek(const AgreedStart& start);
 
   // Whether the current epoch is over. To be called before each step. Reads the store's counters, and may have to wait
   // for the weights of the last step to do so.
@@ -34,6 +34,7 @@ class EpochClock {
   void epoch_done() {
     position_.epoch++;
     position_.step = 0;
+    rest_ = {};
   }
   // Waits for all workers and returns to each the same answer: whether to stop. A worker may call it because its epoch
   // has ended or because it was asked to stop. To be called only if workers may have different weights, with no step of
@@ -51,6 +52,8 @@ class EpochClock {
   // To be called after the groups have changed.
   void set_samples_per_update(uint64_t samples) { rule_.samples_per_update = samples; }
   [[nodiscard]] Position position() const { return position_; }
+  // If the current epoch was begun by other workers: what this worker's job reads of it; otherwise without parts.
+  [[nodiscard]] const data::EpochRest& rest() const { return rest_; }
   // Steps of this worker since the start of the run, including those made before the run was resumed.
   [[nodiscard]] uint64_t own_steps() const { return position_.own_steps; }
   [[nodiscard]] uint64_t own_steps_in_this_process() const { return position_.own_steps - start_.own_steps; }
@@ -81,6 +84,7 @@ class EpochClock {
   const bool store_counts_samples_;
 
   Position position_;
+  data::EpochRest rest_;
   Position start_;  // where this process began
   std::vector<uint64_t> worker_steps_;
   uint64_t unshared_samples_ = 0;

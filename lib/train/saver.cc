@@ -121,6 +121,7 @@ CheckpointHeader Saver::header(Position position, const kvstore::TrainingState& 
           .job_text = parts_.spec.job_text,
           .optimizer = parts_.spec.optimizer,
           .position = {position.epoch, position.step, 0, state.updates, state.samples},
+          .rest = position.epoch == parts_.clock.position().epoch ? parts_.clock.rest() : data::EpochRest(),
           .learning_rate = parts_.clock.rate_of_next_update(),
           .seed = parts_.spec.seed,
           .metric_sums = std::move(states.metric_sums),

@@ -11,6 +11,7 @@
 #include "graph/graph.h"
 #include "job/spec/job_spec.h"
 #include "train/fill_weights.h"
+#include "train/other_workers.h"
 
 namespace dtrain::train {
 namespace {
@@ -72,26 +73,28 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
       log.info("{}", text);
     }
   }
+  DT_TRY(std::vector<NamedArray> slots, pick_slots(checkpoint.slots, spec, view));
+  Start start{.position = header.position,
+              .rest = header.rest,
+              .slots = std::move(slots),
+              .rate_factor = header.rate_factor,
+              .metric_sums = header.metric_sums,
+              .loss_scales = header.loss_scales,
+              .worker_steps = header.worker_steps,
+              .best = header.best,
+              .kept_epochs = spec.from->epoch ? std::vector<int64_t>() : header.kept_epochs};
   const int64_t epoch = header.position.epoch;
   const int64_t before = spec.epoch.steps_until(epoch), steps = spec.epoch.steps_until(epoch + 1) - before;
-  if (spec.epoch.ends_after_fixed_steps && header.position.step >= steps) {
+  start.position.own_steps = static_cast<uint64_t>(before + header.position.step);
+  adapt_to_workers(start, header.job_text, spec, log);
+  if (spec.epoch.ends_after_fixed_steps && start.rest.read.empty() && start.position.step >= steps) {
     return fail(Code::kData,
                 "the checkpoint was written within an epoch, after {} of its steps, but in this job that epoch has "
                 "only {} steps",
                 header.position.step, steps);
   }
-  DT_TRY(std::vector<NamedArray> slots, pick_slots(checkpoint.slots, spec, view));
-  Position position = header.position;
-  position.own_steps = static_cast<uint64_t>(before + position.step);
-  log.info("The run continues at {}", to_text(position));
-  return Start{.position = position,
-               .slots = std::move(slots),
-               .rate_factor = header.rate_factor,
-               .metric_sums = header.metric_sums,
-               .loss_scales = header.loss_scales,
-               .worker_steps = header.worker_steps,
-               .best = header.best,
-               .kept_epochs = spec.from->epoch ? std::vector<int64_t>() : header.kept_epochs};
+  log.info("The run continues at {}", to_text(start.position));
+  return start;
 }
 
 Result<Start> foreign(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view,

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "data/loading/epoch_rest.h"
 #include "graph/ids.h"
 #include "job/spec/job_plan.h"
 #include "optim/initializer.h"
@@ -37,6 +38,7 @@ struct StartSpec {
 
 struct Start {
   Position position;              // own_steps: of every worker, unless worker_steps lists them
+  data::EpochRest rest = {};      // of the epoch in progress, if it was begun by other workers
   std::vector<NamedArray> slots;  // the optimizer state; empty: zeros
   double rate_factor = 1;         // the factor by which the run has changed the schedule's learning rate
   // Sums of each worker's metrics, indexed by rank; there may be fewer entries than workers.

@@ -37,6 +37,7 @@ class Trainer::Impl {
   Result<bool> agree_to_stop(bool stopping);
   Result<> share_weights();
   Result<const data::LoadedBatch*> next_batch();
+  Result<> start_pass(int64_t pass, int64_t batch);
   Result<> pace();
   Result<> step();
   void tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait, double network_wait_s);
@@ -138,7 +139,7 @@ Result<Start> Trainer::Impl::own_start() {
 
 // The one way to a position: everything that counts or reads continues there.
 Result<> Trainer::Impl::seek(const AgreedStart& start, std::vector<NamedArray> slots) {
-  clock_.seek(start.position, start.rate_factor);
+  clock_.seek(start);
   is_reading_ = false;  // next_batch() then starts the loader at the clock's position
   step_runner_.loss_scale().restore(start.loss_scale);
   DT_TRY_VOID(reporter_.training_metrics().set_sums(start.metric_sums));
@@ -279,12 +280,24 @@ Result<const data::LoadedBatch*> Trainer::Impl::next_batch() {
   Span span(timeline(), "wait for data", "wait");
   span.with("batch", at);
   if (at == 0 || !is_reading_) {
-    parts_.training_data.start(static_cast<int64_t>(clock_.own_steps() / length), static_cast<int64_t>(at));
+    DT_TRY_VOID(start_pass(static_cast<int64_t>(clock_.own_steps() / length), static_cast<int64_t>(at)));
   }
   is_reading_ = true;
   const Waits::Wait work(
       parts_.waits, [] { return "the next batch of data"; }, WaitFor::kOwnWork);
   return parts_.training_data.next();
+}
+
+Result<> Trainer::Impl::start_pass(int64_t pass, int64_t batch) {
+  if (clock_.rest().read.empty()) {
+    parts_.training_data.start(pass, batch);
+    return {};
+  }
+  return parts_.training_data.start_rest({.epoch = pass,
+                                          .first = batch,
+                                          .rest = clock_.rest(),
+                                          .rank = parts_.coordinator.rank(),
+                                          .workers = parts_.coordinator.workers()});
 }
 
 // Whether all workers stop. If workers may have different weights, waits until no worker has a step in progress.

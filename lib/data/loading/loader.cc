@@ -34,6 +34,7 @@ class Loader::Impl {
   ~Impl();
 
   void start(int64_t epoch, int64_t first);
+  Result<> start_rest(const RestOfEpoch& of);
   Result<const LoadedBatch*> next();
   const LoadedBatch* peek();
   void set_threads(int threads);
@@ -58,6 +59,8 @@ class Loader::Impl {
   [[nodiscard]] bool is_training() const { return options_.mode == LoaderOptions::Mode::kTraining; }
   Slot& slot_of(int64_t batch) { return slots_[static_cast<size_t>(ring_.slot_of(batch))]; }
   void set_batch(Slot& slot);
+  void begin_at(int64_t first);
+  [[nodiscard]] EpochOrder order_in_epoch() const;
   void make_order();
 
   const std::shared_ptr<const Dataset> dataset_;
@@ -141,16 +144,39 @@ void Loader::Impl::start(int64_t epoch, int64_t first) {
     if (options_.share_in) options_.share = options_.share_in(epoch);
     make_order();
   }
+  begin_at(first);
+}
+
+Result<> Loader::Impl::start_rest(const RestOfEpoch& of) {
+  for (const Share& share : of.rest.read.front().shares) {
+    if (share.end > dataset_->size()) {
+      return fail(Code::kData, "the epoch was begun with {} records, but there are only {}", share.end,
+                  dataset_->size());
+    }
+  }
+  ring_.pause();
+  epoch_ = of.epoch;
+  const std::vector<int64_t> left = records_left(of.rest, of.epoch, order_in_epoch(),
+                                                 [this](int64_t record) { return dataset_->stored_bytes(record); });
+  order_ = order_of_rest(of.rest, left, of.rank, of.workers, options_.batch_size);
+  begin_at(of.first);
+  return {};
+}
+
+void Loader::Impl::begin_at(int64_t first) {
   serial_++;  // gives the next batch another number than that of a batch that peek() has returned
   failed_ = false;
   for (int64_t batch = first; batch < first + static_cast<int64_t>(slots_.size()) - 1; batch++) announce(batch);
   ring_.resume(first);
 }
 
-void Loader::Impl::make_order() {
-  const EpochOrder order{
+EpochOrder Loader::Impl::order_in_epoch() const {
+  return {
       .shuffle = is_training() && options_.shuffle, .seed = options_.seed, .chunk_bytes = options_.shuffle_chunk_bytes};
-  order_ = records_in_order(options_.share, epoch_, order,
+}
+
+void Loader::Impl::make_order() {
+  order_ = records_in_order(options_.share, epoch_, order_in_epoch(),
                             [this](int64_t record) { return dataset_->stored_bytes(record); });
 }
 
@@ -265,6 +291,9 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Lo
 Loader::~Loader() = default;
 void Loader::start(int64_t epoch, int64_t first) {
   impl_->start(epoch, first);
+}
+Result<> Loader::start_rest(const RestOfEpoch& of) {
+  return impl_->start_rest(of);
 }
 Result<const LoadedBatch*> Loader::next() {
   return impl_->next();

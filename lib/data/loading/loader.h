@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "data/loading/epoch_rest.h"
 #include "data/records/share.h"
 #include "images/augmentation/stages.h"
 #include "tensor/batch.h"
@@ -88,6 +89,13 @@ struct LoaderOptions {
   telemetry::Timeline* timeline = nullptr;  // where the decoders' times are recorded; null: nowhere
 };
 
+// What one of `workers` reads of an epoch that others have begun, from batch `first` on.
+struct RestOfEpoch {
+  int64_t epoch = 0, first = 0;
+  const EpochRest& rest;  // of at least one part
+  int64_t rank = 0, workers = 1;
+};
+
 // A batch of batch_size images.
 struct LoadedBatch : Batch {
   [[nodiscard]] const Input& images() const { return inputs[0]; }  // the batch's only input
@@ -111,6 +119,9 @@ class Loader {
 
   // Begins `epoch` at batch `first` (not 0 when training resumes). Drops batches that were prefetched earlier.
   void start(int64_t epoch, int64_t first = 0);
+  // Training only: like start(), for an epoch that other workers have begun. Reads this worker's part of the rest, in
+  // place of the share. Code::kData if the rest names records that do not exist.
+  Result<> start_rest(const RestOfEpoch& of);
   // The next batch, valid until the next call; nullptr at the end of the epoch. Waits for the decoders. After
   // Code::kData (too many broken records, a label out of range, no readable record in the share) the epoch is over.
   Result<const LoadedBatch*> next();

@@ -54,6 +54,7 @@ struct WorkerState {
 // Where training starts. Sent by worker 0; the others send an empty one.
 struct RunStart {
   std::string position;    // as train::to_text() writes it
+  std::string rest;        // of the epoch in progress, as train::to_text() writes it
   double rate_factor = 1;  // factor on the schedule's learning rate
   bool saves_within_epochs = false;
   std::vector<WorkerState> workers;  // the state of each worker, indexed by rank; empty: no worker has made a step
