@@ -115,6 +115,7 @@ class TrainBench {
         DT_TRY_VOID(executor_->backward([this](size_t bucket) {
           return store_->gradient_ready(bucket, ++step_, static_cast<uint32_t>(options_.batch_size));
         }));
+        DT_TRY_VOID(executor_->finish());
       }
       if (!training()) (void)executor_->result(0);  // a GPU may still be computing the result; this waits for it
       seconds_.push_back(std::chrono::duration<double>(Clock::now() - begin).count());

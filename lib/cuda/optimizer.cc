@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <optional>
 
@@ -81,13 +82,13 @@ class GroupNorms {
 class DeviceOptimizer final : public optim::ArrayOptimizer {
  public:
   DeviceOptimizer(const optim::OptimizerSpec& spec, Rule rule, size_t slots, std::shared_ptr<StoreStream> stream,
-                  float* nonfinite)
+                  LossScale* outcome)
       : spec_(spec),
         rule_(rule),
         scalars_(optim::scalars_of(spec, {.norms = optim::Norms{}})),
         slots_(slots),
         stream_(std::move(stream)),
-        nonfinite_(nonfinite) {}
+        outcome_(outcome) {}
   ~DeviceOptimizer() override { stream_->drop_graphs(); }
   DeviceOptimizer(const DeviceOptimizer&) = delete;
   DeviceOptimizer& operator=(const DeviceOptimizer&) = delete;
@@ -97,7 +98,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     stream_->drop_graphs();
     place_state(groups);
     groups_.clear();
-    staged_ = PinnedMemory(groups.size() * sizeof(StepScalars));
+    for (PinnedMemory& staged : staged_) staged = PinnedMemory(groups.size() * sizeof(StepScalars));
     steps_ = DeviceMemory(groups.size() * sizeof(StepScalars));
     for (size_t g = 0; g < groups.size(); g++) {
       std::vector<UpdateTensor> tensors;
@@ -117,11 +118,11 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     DT_CUDA(cudaSetDevice(stream_->device()));
     Table<UpdateTensor> gradients = g.table.table();
     gradients.bytes = g.gradient_bytes;
-    find_nonfinite(gradients, nonfinite_, stream_->get());
+    find_nonfinite(gradients, outcome_, stream_->get());
   }
 
   void update(size_t group, const optim::UpdateStep& step) override {
-    StepScalars* const staged = static_cast<StepScalars*>(staged_.data()) + group;
+    StepScalars* const staged = static_cast<StepScalars*>(staged_[stream_->turn()].data()) + group;
     *staged = {.learning_rate = step.learning_rate,
                .correction = optim::rate_correction(spec_, step.updates),
                .gradient_scale = step.gradient_scale,
@@ -140,7 +141,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
                   .scalars = scalars_,
                   .momentum = spec_.momentum,
                   .step = scalars,
-                  .nonfinite = nonfinite_,
+                  .nonfinite = &outcome_->nonfinite,
                   .norm_rates = g.norms ? g.norms->find(stream) : nullptr},
                  stream);
   }
@@ -198,10 +199,10 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
   const optim::Scalars scalars_;  // the scalars that do not change
   const size_t slots_;
   const std::shared_ptr<StoreStream> stream_;
-  float* const nonfinite_;
+  LossScale* const outcome_;                // in device memory
   std::vector<std::vector<Place>> places_;  // indexed by group, then array
   DeviceMemory state_, steps_;
-  PinnedMemory staged_;  // a StepScalars for each group
+  std::array<PinnedMemory, StoreStream::kTurns> staged_;  // indexed by turn: a StepScalars for each group
   std::vector<Group> groups_;
 };
 
@@ -212,7 +213,7 @@ Result<std::unique_ptr<optim::ArrayOptimizer>> make_device_optimizer(exec::Execu
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(spec));
   auto& of_device = dynamic_cast<CudaExecutor&>(executor);
   return std::make_unique<DeviceOptimizer>(spec, kernel_rule(optim::rule_name(spec)), slots.size(),
-                                           of_device.store_stream(), of_device.device_parameters().nonfinite.data());
+                                           of_device.store_stream(), of_device.outcome());
 }
 
 }  // namespace dtrain::cuda

@@ -13,8 +13,9 @@ namespace dtrain::cuda {
 // earlier step, no weight changes; the executor reports that in skipped_update(). (An executor that itself skips bad
 // steps resets this at the end of the step.) Code::kUsage for an unknown rule. DeviceError if the device fails.
 //
-// Values that change from step to step are in pinned memory, which the device reads when it runs the update. So the
-// executor's backward() must have returned between two updates of the same group.
+// Values that change from step to step are in pinned memory, which the device reads when it runs the update. They exist
+// once for each of the steps that may be queued at the same time (StoreStream::turn), so when an update is made, the
+// executor must have finished the step of the same group's second last update.
 Result<std::unique_ptr<optim::ArrayOptimizer>> make_device_optimizer(exec::Executor& executor,
                                                                      const optim::OptimizerSpec& spec);
 

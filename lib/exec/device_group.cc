@@ -31,6 +31,8 @@ DeviceGroup::DeviceGroup(std::vector<std::unique_ptr<Executor>> executors, std::
       shares_(executors_.size()),
       forward_([this](int64_t device) { forward_on(static_cast<size_t>(device)); }),
       backward_([this](int64_t device) { backward_on(static_cast<size_t>(device)); }),
+      finish_([this](int64_t device) { finish_on(static_cast<size_t>(device)); }),
+      announce_([this](int64_t device) { announce_on(static_cast<size_t>(device)); }),
       pool_(static_cast<int>(std::max<size_t>(executors_.size(), 1)), "device") {
   DT_CHECK(!executors_.empty() && executors_.size() == batch_sizes.size(), "there are {} executors, but {} batch sizes",
            executors_.size(), batch_sizes.size());
@@ -87,16 +89,40 @@ void DeviceGroup::backward_on(size_t device) {
   });
 }
 
+void DeviceGroup::finish_on(size_t device) {
+  shares_[device].outcome = catching([&]() -> Result<> {
+    const telemetry::Span span(timeline_, "wait for the device", "compute");
+    return executors_[device]->finish();
+  });
+}
+
+void DeviceGroup::announce_on(size_t device) {
+  Share& share = shares_[device];
+  share.outcome = catching([&]() -> Result<> {
+    executors_[device]->announce(batch_.part(batch_size_, share.begin, share.count));
+    return {};
+  });
+}
+
+void DeviceGroup::forget_results() {
+  for (Gathered& result : results_) result.is_gathered = false;
+}
+
 Result<> DeviceGroup::forward(const Batch& batch, const DeviceCall& wait) {
   batch_ = batch;
   call_ = &wait;
-  for (Gathered& result : results_) result.is_gathered = false;
+  forget_results();
   return on_each(forward_);
 }
 
 Result<> DeviceGroup::backward(const DeviceCall& ready) {
   call_ = &ready;
   return on_each(backward_);
+}
+
+Result<> DeviceGroup::finish() {
+  forget_results();
+  return on_each(finish_);
 }
 
 Result<> DeviceGroup::on_devices(const std::function<Result<>(size_t device)>& work) {
@@ -119,11 +145,16 @@ bool DeviceGroup::skipped_update() {
   return std::ranges::any_of(executors_, [](const auto& executor) { return executor->skipped_update(); });
 }
 
-void DeviceGroup::announce(const Batch& batch) {
-  for (size_t device = 0; device < size(); device++) {
-    const Share& share = shares_[device];
-    executors_[device]->announce(batch.part(batch_size_, share.begin, share.count));
-  }
+std::optional<size_t> DeviceGroup::bad_gradient() {
+  std::optional<size_t> last;
+  for (const auto& executor : executors_) last = std::max(last, executor->bad_gradient());
+  return last;
+}
+
+// On the devices' own threads, because the driver may copy a batch in the calling thread.
+Result<> DeviceGroup::announce(const Batch& batch) {
+  batch_ = batch;
+  return on_each(announce_);
 }
 
 std::span<const float> DeviceGroup::result(size_t head) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,18 +45,20 @@ class DeviceGroup {
   // returned.
   Result<> forward(const Batch& batch, const DeviceCall& wait);
   Result<> backward(const DeviceCall& ready);
+  Result<> finish();
   // Runs work(device) for all devices concurrently, each on its own thread. If several fail, the Error of the first one
   // is returned.
   Result<> on_devices(const std::function<Result<>(size_t device)>& work);
   // Like the functions of Executor with these names, for all devices, which have the same loss scale. skipped_update()
-  // returns true if any device has skipped the update.
+  // returns true if any device has skipped the update, and bad_gradient() the last parameter of all devices.
   void set_loss_scale(const optim::LossScaleState& state);
   void skip_bad_steps(bool dynamic_scale);
   [[nodiscard]] optim::LossScaleState loss_scale() { return executors_.front()->loss_scale(); }
   bool skipped_update();
+  std::optional<size_t> bad_gradient();
   // Announces the whole batch, like Executor::announce; {} announces none.
-  void announce(const Batch& batch);
-  // The result of the whole batch, in its order. Must not be called while a pass is running.
+  Result<> announce(const Batch& batch);
+  // The result of the whole batch, in its order, like Executor::result. Must not be called while a pass is running.
   std::span<const float> result(size_t head);
   [[nodiscard]] size_t heads() { return executors_.front()->heads(); }
 
@@ -69,10 +72,13 @@ class DeviceGroup {
   Result<> on_each(const std::function<void(int64_t)>& work);
   void forward_on(size_t device);
   void backward_on(size_t device);
+  void finish_on(size_t device);
+  void announce_on(size_t device);
+  void forget_results();
 
   std::vector<std::unique_ptr<Executor>> executors_;
   std::vector<Share> shares_;
-  std::function<void(int64_t)> forward_, backward_;
+  std::function<void(int64_t)> forward_, backward_, finish_, announce_;
   ThreadPool pool_;
   // The state of the call that is in progress:
   Batch batch_;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,19 +70,27 @@ struct Options {
 
 // Not thread-safe. dtrain's own code allocates nothing after compile(). After a DeviceError the executor is unusable,
 // but parameters() stay readable. Weights, gradients and statistics are initially zero. A device may still be computing
-// when forward() returns; its results are complete once result(), parameters() or backward() has been called.
+// when forward() returns; its results are complete once result(), parameters() or finish() has been called.
+//
+// A step of training is forward(), backward() and finish(). With parameters_on_device, backward() only launches the
+// step, and finish() waits for it. A caller that launches the next step before it finishes a step keeps the device busy
+// while the host looks at the results. At most kLaunchedMax steps may be launched and not finished. They run in order,
+// and finish() ends the oldest one. Other executors have completed a step when backward() returns.
 class Executor {
  public:
+  static constexpr size_t kLaunchedMax = 2;
   virtual ~Executor() = default;
 
   // Computes the outputs; in training also the batch's statistics and what the backward pass needs. Errors are those of
   // `wait`, and Code::kData for a label that is not a class of the network. Labels may be absent for inference. In
-  // training with parameters_on_device, the batch must stay unchanged until backward() or result() has returned.
+  // training with parameters_on_device, the batch must stay unchanged until finish() or result() has returned.
   virtual Result<> forward(const Batch& batch, const WeightsWait& wait) = 0;
   // Computes all gradients for the batch of the last forward(): sums over the batch, not means. Previous gradients are
-  // overwritten. With parameters_on_device, it returns when all work that the store has queued is done, so it also
-  // returns the Errors of the store's group (Code::kPeerLost).
+  // overwritten.
   virtual Result<> backward(const GradientReady& ready) = 0;
+  // Waits until all work of the oldest launched step is done, including what the store has queued, so it also returns
+  // the Errors of the store's group (Code::kPeerLost). Returns at once if no launched step is left.
+  virtual Result<> finish() { return {}; }
 
   // For float16: multiplies the gradient of the loss by `state.scale`, and divides the parameters' gradients by it
   // again, so that values stay in float16's range. Takes effect with the next forward(); initially 1. Gradients that
@@ -93,11 +102,11 @@ class Executor {
   // all buckets before it updates a weight (kvstore::DeviceDecisions). With `dynamic_scale`, the device then also
   // changes the loss scale after each step; a state set by the caller takes precedence.
   virtual void skip_bad_steps(bool dynamic_scale) { static_cast<void>(dynamic_scale); }
-  // The state that the next step will use.
+  // The state that the next step will use. With skip_bad_steps() it is known when all launched steps are finished.
   [[nodiscard]] virtual optim::LossScaleState loss_scale() { return {}; }
-  // Announces the batch of the forward() after the next one, if the caller can predict it, so that it can be copied to
-  // the device during the next step. The batch must stay unchanged until that forward(), or until another batch is
-  // announced. {} means no batch.
+  // To be called between steps or while launched steps run: announces the batch of the next forward(), if the caller
+  // can predict it, so that it can be copied to the device early. The batch must stay unchanged until the step of that
+  // forward() is finished, or until another batch is announced. {} means no batch.
   virtual void announce(const Batch& batch) { static_cast<void>(batch); }
 
   virtual const ParameterView& parameters() = 0;
@@ -105,13 +114,17 @@ class Executor {
   // is a copy on the host, which changes only by explicit copies (tensor/parameters.h). Otherwise it is parameters()
   // itself.
   virtual const ParameterView& device_parameters() { return parameters(); }
-  // With parameters_on_device, after backward(): whether the update was skipped because a sum of gradients was not
-  // finite. Unless skip_bad_steps() was called, all later updates are skipped too.
+  // With parameters_on_device: whether the update of the step that finish() ended last was skipped because a sum of
+  // gradients was not finite. Unless skip_bad_steps() was called, all later updates are skipped too.
   virtual bool skipped_update() { return false; }
+  // With parameters_on_device, after a skipped update: the index of the last parameter whose sum of gradients is not
+  // finite, among those that this device searches; nullopt: there is none, because another device has found the value.
+  virtual std::optional<size_t> bad_gradient() { return std::nullopt; }
   // The number of the network's results.
   [[nodiscard]] virtual size_t heads() const = 0;
-  // A result of the last forward(), [n, outputs], row-major: the softmax of a loss. `head` is an index into
-  // Shapes::heads. Valid until the next forward().
+  // A result of the step that finish() ended last, or of the last forward() if that came later and backward() has not
+  // launched its step: [n, outputs], row-major, the softmax of a loss. `head` is an index into Shapes::heads. Valid
+  // until the next forward() or finish().
   virtual std::span<const float> result(size_t head) = 0;
 
   // With keep_all: a node's output in the last forward(), and the gradient of the loss with respect to that output

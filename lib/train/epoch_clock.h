@@ -28,8 +28,13 @@ class EpochClock {
   // Whether the current epoch is over. To be called before each step. Reads the store's counters, and may have to wait
   // for the weights of the last step to do so.
   Result<bool> epoch_is_over();
-  // To be called after each step. `applied`: whether the step counted; see StepRunner::run. `samples`: the size of this
-  // worker's batch.
+  // Whether the epoch is certain to have a step after the next one, whatever becomes of that one.
+  [[nodiscard]] bool has_step_after_next() const {
+    return rule_.ends_after_fixed_steps &&
+           position_.own_steps + 1 < static_cast<uint64_t>(rule_.steps_until(position_.epoch + 1));
+  }
+  // To be called after each step. `applied`: whether the step counted; see StepRunner::finish. `samples`: the size of
+  // this worker's batch.
   void step_done(bool applied, int64_t samples);
   void epoch_done() {
     position_.epoch++;

@@ -58,9 +58,10 @@ class Saver {
 
   // --save-every is a time, which passes at a different step on each worker. So rank 0, which writes the checkpoint,
   // reads its clock, and all workers agree on the step after which they meet next. Only used if all workers have the
-  // same weights (BSP). is_at_meeting() returns whether it is time to call meet(). If a checkpoint is due, meet()
-  // returns what it needs.
-  [[nodiscard]] bool is_at_meeting() const { return meeting_ != 0 && parts_.clock.own_steps() >= meeting_; }
+  // same weights (BSP). is_at_meeting() returns whether it is time to call meet(), and meets_after() whether it
+  // will be after `steps` steps of this worker. If a checkpoint is due, meet() returns what it needs.
+  [[nodiscard]] bool meets_after(uint64_t steps) const { return meeting_ != 0 && steps >= meeting_; }
+  [[nodiscard]] bool is_at_meeting() const { return meets_after(parts_.clock.own_steps()); }
   Result<std::optional<WorkerStates>> meet();
   // Collects the parts of a checkpoint that only each worker has. `why` names the wait.
   Result<WorkerStates> gather(const std::string& why);

@@ -34,7 +34,7 @@ StepRunner::StepRunner(StepParts parts)
                         : summand_limit(parts_.workers * static_cast<uint32_t>(parts_.devices.size()))),
       wait_([this](size_t device, size_t bucket) {
         telemetry::Span span(timeline(), "wait for weights", "wait");
-        span.with("bucket", bucket).with("step", step_);
+        span.with("bucket", bucket).with("step", step_.number);
         return time_call(device, times_.pull_wait, [&] { return parts_.store.wait_for_weights({bucket, device}); });
       }),
       ready_([this](size_t device, size_t bucket) { return on_bucket(device, bucket); }),
@@ -77,15 +77,17 @@ std::string StepRunner::gradient_fault(const std::string& layer) const {
 
 Error StepRunner::not_finite(const std::string& what, const std::string& layer) const {
   return {Code::kInternal,
-          fmt::format("step {}, rank {}: the {}, first in layer '{}'; {}, or skip such steps with --on-nan skip", step_,
-                      parts_.rank, what, layer, kRemedyOfNotFinite),
+          fmt::format("step {}, rank {}: the {}, first in layer '{}'; {}, or skip such steps with --on-nan skip",
+                      step_.number, parts_.rank, what, layer, kRemedyOfNotFinite),
           {}};
 }
 
 Result<> StepRunner::push(size_t device, size_t bucket) {
   telemetry::Span span(timeline(), "hand over gradients", "push");
-  span.with("bucket", bucket).with("step", step_);
-  return time_call(device, times_.push, [&] { return parts_.store.gradient_ready({bucket, device}, step_, samples_); });
+  span.with("bucket", bucket).with("step", step_.number);
+  return time_call(device, times_.push, [&] {
+    return parts_.store.gradient_ready({bucket, device}, step_.number, step_.samples);
+  });
 }
 
 // Pushes all gradients from the devices' own threads, because a collective operation may wait until all devices have
@@ -117,12 +119,12 @@ const std::string* StepRunner::first_bad_gradient() const {
 
 Result<> StepRunner::explain_skip(bool scale_falls, const std::string& bad_gradient) {
   if (scale_falls && !bad_loss_) {
-    parts_.log.info("step {} is skipped, because float16 overflowed; the loss scale is now {:g}", step_,
+    parts_.log.info("step {} is skipped, because float16 overflowed; the loss scale is now {:g}", step_.number,
                     parts_.loss_scale.value());
     return {};
   }
   if (parts_.on_nan == job::OnNan::kFail) return tl::unexpected(not_finite(gradient_fault(), bad_gradient));
-  parts_.log.warn("step {} is skipped, because the {}", step_,
+  parts_.log.warn("step {} is skipped, because the {}", step_.number,
                   bad_loss_ ? "loss is not finite" : gradient_fault(bad_gradient));
   return {};
 }
@@ -154,68 +156,78 @@ void StepRunner::restore_statistics() {
 // this worker. They then leave the step out too. A worker that is alone pushes nothing.
 Result<> StepRunner::push_zero_gradients() {
   if (parts_.workers == 1) return {};
-  samples_ = 0;
+  step_.samples = 0;
   for (size_t device = 0; device < parts_.devices.size(); device++) {
     for (const ParameterSpan& p : parts_.devices.parameters(device).parameters) std::ranges::fill(p.gradient, 0.0F);
   }
   return push_all();
 }
 
-Result<bool> StepRunner::run(const data::LoadedBatch& batch, uint64_t step, const data::LoadedBatch* next) {
-  step_ = step;
-  samples_ = static_cast<uint32_t>(batch.count);
+Result<> StepRunner::launch(const data::LoadedBatch& batch, uint64_t step) {
+  DT_CHECK(launched_ == finished_ || (may_launch_ahead() && launched_ - finished_ < steps_.size()),
+           "step {} is launched, but {} steps are not finished", step, launched_ - finished_);
+  step_ = {.batch = batch, .number = step, .samples = static_cast<uint32_t>(batch.count)};
+  steps_[launched_++ % steps_.size()] = step_;
   for (std::string& bad : bad_gradient_) bad.clear();
   if (holds_back()) keep_statistics();
   parts_.devices.set_loss_scale(parts_.loss_scale.state());
-  if (announced_ != batch.serial) parts_.devices.announce({});
-  DT_TRY_VOID(time_pass(times_.forward, [&] { return forward(batch); }));
-  if (on_device_ && next != nullptr) parts_.devices.announce(*next);
-  announced_ = next == nullptr ? 0 : next->serial;
-  DT_TRY_VOID(time_pass(times_.backward, [&] { return compute(batch); }));
+  if (on_device_ && announced_ != batch.serial) DT_TRY_VOID(parts_.devices.announce({}));
+  announced_ = 0;
+  DT_TRY_VOID(time_pass(times_.forward, [&] { return forward(); }));
+  return time_pass(times_.backward, [&] { return backward(); });
+}
+
+Result<> StepRunner::announce(const data::LoadedBatch& next) {
+  if (!on_device_) return {};
+  announced_ = next.serial;
+  return parts_.devices.announce(next);
+}
+
+Result<bool> StepRunner::finish() {
+  DT_CHECK(finished_ < launched_, "no step is launched");
+  step_ = steps_[finished_++ % steps_.size()];
+  if (on_device_) DT_TRY_VOID(time_pass(times_.backward, [&] { return wait_for_devices(); }));
   if (decisions_ != nullptr) return take_decision();
   return holds_back() ? push_or_skip_step() : true;
 }
 
-Result<> StepRunner::forward(const data::LoadedBatch& batch) {
-  DT_TRY_VOID(parts_.devices.forward(batch, wait_));
-  if (parts_.tracer != nullptr) parts_.tracer->forward_done(step_);
+Result<> StepRunner::forward() {
+  DT_TRY_VOID(parts_.devices.forward(step_.batch, wait_));
+  if (parts_.tracer != nullptr) parts_.tracer->forward_done(step_.number);
   return {};
 }
 
-Result<> StepRunner::compute(const exec::Batch& input) {
+Result<> StepRunner::backward() {
   bad_loss_ = false;
-  if (!on_device_) DT_TRY_VOID(check_loss(input));
-  if (!bad_loss_) DT_TRY_VOID(parts_.devices.backward(ready_));
-  if (!on_device_) return {};
-  DT_TRY_VOID(check_loss(input));
-  if (may_skip_steps() || !parts_.devices.skipped_update()) return {};
-  DT_TRY(const std::string bad, bad_gradient_on_devices());
-  return tl::unexpected(not_finite(gradient_fault(), bad));
+  if (!on_device_) DT_TRY_VOID(check_loss());
+  return bad_loss_ ? Result<>{} : parts_.devices.backward(ready_);
 }
 
-Result<> StepRunner::check_loss(const exec::Batch& input) {
+Result<> StepRunner::wait_for_devices() {
+  DT_TRY_VOID(parts_.devices.finish());
+  DT_TRY_VOID(check_loss());
+  if (may_skip_steps() || !parts_.devices.skipped_update()) return {};
+  return tl::unexpected(not_finite(gradient_fault(), bad_gradient_on_devices()));
+}
+
+Result<> StepRunner::check_loss() {
   size_t head = 0;
   while (head < parts_.devices.heads() && all_finite(parts_.devices.result(head))) head++;
   bad_loss_ = head < parts_.devices.heads();
   if (!bad_loss_ || parts_.on_nan == job::OnNan::kSkip) return {};
-  const exec::Options compiled{.batch_size = samples_, .inputs = parts_.inputs};
+  const exec::Options compiled{.batch_size = step_.samples, .inputs = parts_.inputs};
   const ParameterView& view = parts_.devices.parameters();
   DT_TRY_VOID(copy_to_host(parts_.devices.device_parameters(), view));
   return tl::unexpected(not_finite(
-      "loss is not finite", bad_layer(parts_.graph, compiled, view, input, {head, parts_.devices.result(head)})));
+      "loss is not finite", bad_layer(parts_.graph, compiled, view, step_.batch, {head, parts_.devices.result(head)})));
 }
 
-// Finds the layer of a bad gradient. Takes as long as a copy of all gradients. Never returns an empty string, even if
-// it finds no bad value: only a device of another worker may have the sum with that value.
-Result<std::string> StepRunner::bad_gradient_on_devices() {
-  for (size_t device = 0; device < parts_.devices.size(); device++) {
-    const ParameterView& there = parts_.devices.device_parameters(device);
-    const ParameterView& host = parts_.devices.parameters(device);
-    DT_TRY_VOID(there.device->read(there.all_gradients, host.all_gradients));
-    const std::string name = train::bad_gradient(host, 0, host.parameters.size(), limit_);
-    if (!name.empty()) return name;
-  }
-  return "?";
+// The layer of a bad gradient, as the devices have noted it: their gradients may already be those of the next step.
+// Never returns an empty string, even if they have noted none: only a device of another worker may have the sum with
+// the bad value.
+std::string StepRunner::bad_gradient_on_devices() {
+  const std::optional<size_t> parameter = parts_.devices.bad_gradient();
+  return parameter ? parts_.devices.parameters().parameters[*parameter].name : "?";
 }
 
 // Learns from the devices whether the step counts, and how their loss scale has changed.
@@ -223,12 +235,8 @@ Result<bool> StepRunner::take_decision() {
   const bool scale_falls = parts_.loss_scale.can_fall();
   parts_.loss_scale.restore(parts_.devices.loss_scale());
   if (!parts_.devices.skipped_update()) return true;
-  decisions_->uncount_step(samples_);
-  std::string bad;
-  if (!scale_falls && !bad_loss_) {
-    DT_TRY(bad, bad_gradient_on_devices());
-  }
-  DT_TRY_VOID(explain_skip(scale_falls, bad));
+  decisions_->uncount_step(step_.samples);
+  DT_TRY_VOID(explain_skip(scale_falls, bad_gradient_on_devices()));
   return false;
 }
 

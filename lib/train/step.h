@@ -1,7 +1,12 @@
 // One training step: the forward and backward passes, handing gradients to the store as they become ready, and the
 // check that they are finite.
+//
+// launch() begins a step, and finish() ends the oldest one that was launched. Usually they alternate. If
+// may_launch_ahead() is true, the next step may be launched before a step is finished, so that the devices compute
+// while the host waits for the results of that step and looks at them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -45,29 +50,37 @@ struct StepParts {
   Log log;
 };
 
-// Used by one thread. run() allocates nothing unless a value is not finite.
+// Used by one thread. A step allocates nothing unless a value is not finite.
 //
 // Devices that keep the parameters in their own memory run a step as one unit of work, so the host can check nothing
 // before its end. Such devices search the sums of the gradients themselves and skip an update that would corrupt the
 // weights. If steps may be skipped, the devices of all workers decide alike, because all see the same sums: whether the
 // step counts, the moving statistics, and a dynamic loss scale. The host learns the result at the end of the step and
-// adjusts its own counters.
+// adjusts its own counters. The learning rate of the next step depends on these counters, so no step is launched ahead
+// if steps may be skipped. If a step ends the run, the devices do not make the update of the step launched after it.
 class StepRunner {
  public:
   explicit StepRunner(StepParts parts);
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
 
-  // Trains on one batch. `step`: the number of updates that the run has made before this one, including those made
-  // before the run was resumed. Returns true if the store has received the batch's gradients. Returns false if the loss
-  // or a gradient was not finite, which happens only with --on-nan skip or a dynamic loss scale. The batch then does
-  // not count, and in a job with several workers all workers of the same round skip the step. With --on-nan fail, a
-  // non-finite value is an error: Code::kInternal, naming step, rank and layer. `next`: the batch of the following
-  // step, if known. It may be copied to the devices during this step and must not change before the following one.
-  Result<bool> run(const data::LoadedBatch& batch, uint64_t step, const data::LoadedBatch* next = nullptr);
+  // Begins to train on a batch, which must stay unchanged until the step is finished. `step`: the number of updates
+  // that the run has made before this one, including those made before the run was resumed. Devices that use the host's
+  // memory have completed both passes when it returns.
+  Result<> launch(const data::LoadedBatch& batch, uint64_t step);
+  // To be called after launch(): announces the batch of the following step. It may be copied to the devices during this
+  // step and must not change before the following one is finished.
+  Result<> announce(const data::LoadedBatch& next);
+  // Waits for the step and returns true if the store has received the batch's gradients. Returns false if the loss or a
+  // gradient was not finite, which happens only with --on-nan skip or a dynamic loss scale. The batch then does not
+  // count, and in a job with several workers all workers of the same round skip the step. With --on-nan fail, a
+  // non-finite value is an error: Code::kInternal, naming step, rank and layer.
+  Result<bool> finish();
+  // Whether launch() may be called once more before finish().
+  [[nodiscard]] bool may_launch_ahead() const { return on_device_ && !may_skip_steps(); }
   // To be called only between steps.
   [[nodiscard]] LossScale& loss_scale() { return parts_.loss_scale; }
-  // Whether run() may return false.
+  // Whether finish() may return false.
   [[nodiscard]] bool may_skip_steps() const {
     return parts_.on_nan == job::OnNan::kSkip || parts_.loss_scale.is_dynamic();
   }
@@ -84,13 +97,14 @@ class StepRunner {
   [[nodiscard]] telemetry::Timeline* timeline() const {
     return parts_.tracer == nullptr ? nullptr : &parts_.tracer->timeline();
   }
-  Result<> forward(const data::LoadedBatch& batch);
+  Result<> forward();
+  Result<> backward();
+  Result<> wait_for_devices();
   // Whether gradients are held back until all of them have been checked, because what the store has received cannot be
   // withdrawn.
   [[nodiscard]] bool holds_back() const { return may_skip_steps() && decisions_ == nullptr; }
-  Result<> compute(const exec::Batch& input);
-  Result<> check_loss(const exec::Batch& input);
-  Result<std::string> bad_gradient_on_devices();
+  Result<> check_loss();
+  std::string bad_gradient_on_devices();
   [[nodiscard]] const std::string* first_bad_gradient() const;
   // Handles a step that does not count: with --on-nan fail it is an Error, unless a lower loss scale may help.
   Result<> explain_skip(bool scale_falls, const std::string& bad_gradient);
@@ -109,6 +123,12 @@ class StepRunner {
   [[nodiscard]] std::string gradient_fault(const std::string& layer = "") const;
   [[nodiscard]] Error not_finite(const std::string& what, const std::string& layer) const;
 
+  struct Step {
+    exec::Batch batch = {};
+    uint64_t number = 0;
+    uint32_t samples = 0;
+  };
+
   StepParts parts_;
   const bool on_device_;  // whether the parameters are in the device's memory
   // Null unless the devices decide if a step counts. If they decide, the host counts each step before it knows the
@@ -119,8 +139,9 @@ class StepRunner {
   const float limit_;
   exec::DeviceGroup::DeviceCall wait_;
   exec::DeviceGroup::DeviceCall ready_;
-  uint64_t step_ = 0;
-  uint32_t samples_ = 0;
+  Step step_;                                             // the step that is being launched or finished
+  std::array<Step, exec::Executor::kLaunchedMax> steps_;  // those that are launched and not finished, by number
+  uint64_t launched_ = 0, finished_ = 0;
   bool bad_loss_ = false;
   StepTimes times_;
   uint64_t announced_ = 0;  // serial number of the batch that was announced to the devices; 0: none

@@ -40,6 +40,8 @@ class Trainer::Impl {
   Result<> start_pass(int64_t pass, int64_t batch);
   Result<> pace();
   Result<> step();
+  Result<> launch_next();
+  [[nodiscard]] bool next_step_follows() const;
   void tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait, double network_wait_s);
   Result<> evaluate_within_epoch();
   Result<> save_within_epoch();
@@ -70,6 +72,8 @@ class Trainer::Impl {
   Monitor monitor_;
   std::optional<ThreadTuner> tuner_;
   bool is_reading_ = false;  // whether a pass over the data is in progress
+  bool is_ahead_ = false;    // whether the next step was launched before the last one was finished
+  bool must_stop_ = false;   // whether the coordinator has refused the next step when launch_next() asked
   SteadyTime step_began_;    // when the last step began
   bool stopped_ = false;
 };
@@ -199,10 +203,13 @@ Result<TrainOutcome> Trainer::Impl::run_epochs() {
 Result<bool> Trainer::Impl::train_epoch() {
   reporter_.begin_epoch();
   for (;;) {
-    DT_TRY(const bool over, epoch_is_over());
-    if (over) return true;
-    DT_TRY(const bool go, parts_.coordinator.may_begin(clock_.updates()));
-    if (!go) return false;
+    if (!is_ahead_) {
+      DT_TRY(const bool over, epoch_is_over());
+      if (over) return true;
+      if (must_stop_) return false;
+      DT_TRY(const bool go, parts_.coordinator.may_begin(clock_.updates()));
+      if (!go) return false;
+    }
     DT_TRY_VOID(step());
     DT_TRY_VOID(reporter_.end_step(saver_.longest_save_s()));
     DT_TRY_VOID(evaluate_within_epoch());
@@ -221,7 +228,7 @@ Result<bool> Trainer::Impl::epoch_is_over() {
 
 Result<> Trainer::Impl::step() {
   const SteadyTime begin = std::chrono::steady_clock::now();
-  if (parts_.tracer != nullptr) parts_.tracer->begin_step(clock_.updates());
+  if (parts_.tracer != nullptr && !is_ahead_) parts_.tracer->begin_step(clock_.updates());
   Span span(timeline(), "step", "step");
   span.with("step", clock_.updates());
   DT_TRY_VOID(pace());
@@ -232,7 +239,10 @@ Result<> Trainer::Impl::step() {
   DT_CHECK(batch != nullptr, "the loader ends a pass of {} batches before step {}", parts_.training_data.batches(),
            clock_.own_steps());
   reporter_.note_rate();
-  DT_TRY(const bool applied, step_runner_.run(*batch, clock_.updates(), parts_.training_data.peek()));
+  if (!is_ahead_) DT_TRY_VOID(step_runner_.launch(*batch, clock_.updates()));
+  const Result<> launched = launch_next();
+  DT_TRY(const bool applied, step_runner_.finish());  // whose errors come before those of the next step
+  DT_TRY_VOID(launched);
   if (!applied) span.with("left_out", 1);
   clock_.step_done(applied, batch->count);
   if (applied) {
@@ -245,6 +255,32 @@ Result<> Trainer::Impl::step() {
   if (!monitor_.is_due(step)) return {};
   DT_TRY_VOID(step_runner_.wait_for_weights());
   return monitor_.print(step, parts_.training);
+}
+
+// Announces the next batch, if it is known. If the next step is certain to follow at once, also launches it, so that
+// the devices need not wait until the host has looked at the results of the current step.
+Result<> Trainer::Impl::launch_next() {
+  is_ahead_ = false;
+  const data::LoadedBatch* batch = parts_.training_data.peek();
+  if (batch == nullptr) return {};
+  DT_TRY_VOID(step_runner_.announce(*batch));
+  if (!next_step_follows()) return {};
+  const uint64_t step = clock_.updates() + 1;
+  const Result<bool> go = parts_.coordinator.may_begin(step);
+  must_stop_ = go && !*go;
+  if (!go || !*go) return {};  // after an error the loop asks again, and gets it again
+  is_ahead_ = true;
+  return step_runner_.launch(*batch, step);
+}
+
+// Whether the epoch has a step after the current one, and nothing between the two looks at weights or at the position
+// of the run.
+bool Trainer::Impl::next_step_follows() const {
+  const int64_t every = spec_.eval_batches_interval;
+  const bool validates_next = every > 0 && validates() && (clock_.position().step + 1) % every == 0;
+  const bool is_traced = parts_.tracer != nullptr && parts_.tracer->is_wanted();
+  return step_runner_.may_launch_ahead() && clock_.has_step_after_next() && !validates_next && !is_traced &&
+         parts_.pacer == nullptr && !saver_.meets_after(clock_.own_steps() + 1) && !monitor_.is_due(clock_.own_steps());
 }
 
 // Passes the time of a step to the tuner, without the time that it waited for other processes, which says nothing about

@@ -49,6 +49,7 @@ Result<> Learner::stage(const exec::Batch& batch) {
 
 Result<> Learner::step(double learning_rate) {
   DT_TRY_VOID(executor_->backward(updates(learning_rate)));
+  DT_TRY_VOID(executor_->finish());
   const bool scale_falls = scale_.can_fall();
   scale_.restore(executor_->loss_scale());
   if (executor_->skipped_update() && !scale_falls) return fail(Code::kInternal, "a gradient is not finite");

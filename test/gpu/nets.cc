@@ -70,6 +70,9 @@ class TakingTurns final : public Executor {
       return machine_.synchronise();
     });
   }
+  Result<> finish() override {
+    return in_turn([&] { return executor_->finish(); });
+  }
   void set_loss_scale(const optim::LossScaleState& state) override {
     in_turn([&] { executor_->set_loss_scale(state); });
   }

@@ -36,7 +36,7 @@ TEST_CASE("a training step between two log lines allocates no memory", "[train]"
     for (int64_t step = 0; step < 20; step++) {
       dtrain::test::counts_allocations = step >= 10;
       const SteadyTime now = std::chrono::steady_clock::now();
-      const bool applied = *runner.run({Batch::of(pixels, labels), 1}, static_cast<uint64_t>(step));
+      const bool applied = *run_step(runner, {Batch::of(pixels, labels), 1}, static_cast<uint64_t>(step));
       const bool added = metrics.add(devices, labels, 1).has_value();
       pace.step(now, now, {}, 0);
       const bool line = speedometer.tick(step, now).has_value();

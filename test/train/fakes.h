@@ -1,11 +1,13 @@
 // An executor and a store that compute nothing, for tests of the code between them.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "exec/executor.h"
 #include "kvstore/store.h"
+#include "train/step.h"
 
 namespace dtrain::train::test {
 
@@ -40,11 +42,13 @@ class FakeExecutor final : public exec::Executor {
   void set_loss_scale(const optim::LossScaleState& state) override { loss_scale_ = state; }
   optim::LossScaleState loss_scale() override { return decided_scale_; }
   bool skipped_update() override { return skips_; }
+  std::optional<size_t> bad_gradient() override { return bad_gradient_; }
   const ParameterView& device_parameters() override { return view_; }
   void put_on_device() { view_.device = &arrays_; }
 
   optim::LossScaleState loss_scale_ = {1, 0}, decided_scale_ = {};
   bool skips_ = false;
+  std::optional<size_t> bad_gradient_;
   std::vector<float> w1_ = {0, 0}, w2_ = {0, 0}, g1_ = {1, 2}, g2_ = {3, 4};
   std::vector<float> probabilities_ = {0.5F, 0.5F};
 
@@ -52,6 +56,14 @@ class FakeExecutor final : public exec::Executor {
   ParameterView view_;
   FakeArrays arrays_;
 };
+
+// A whole step, before the next one begins.
+inline Result<bool> run_step(StepRunner& runner, const data::LoadedBatch& batch, uint64_t step,
+                             const data::LoadedBatch* next = nullptr) {
+  DT_TRY_VOID(runner.launch(batch, step));
+  if (next != nullptr) DT_TRY_VOID(runner.announce(*next));
+  return runner.finish();
+}
 
 // A store that accepts everything and does nothing.
 class SilentStore : public kvstore::Store {

@@ -56,7 +56,7 @@ struct Setting {
   }
   Result<bool> run(job::OnNan on_nan, uint32_t workers) {
     StepRunner runner(parts(on_nan, workers));
-    return runner.run({Batch::of(pixels, labels), 1}, 418);
+    return train::test::run_step(runner, {Batch::of(pixels, labels), 1}, 418);
   }
 };
 
@@ -167,7 +167,7 @@ TEST_CASE("the loss scale is the one that the devices have decided", "[train]") 
   const auto step = [&](bool skips, const optim::LossScaleState& decided) {
     s.executor.skips_ = skips;
     s.executor.decided_scale_ = decided;
-    return runner.run({Batch::of(s.pixels, s.labels), 1}, 0);
+    return train::test::run_step(runner, {Batch::of(s.pixels, s.labels), 1}, 0);
   };
   CHECK_FALSE(*step(true, {2, 0}));
   CHECK(*step(false, {2, 1}));
@@ -194,7 +194,7 @@ TEST_CASE("a step with overflowing float16 gradients is skipped and halves the l
   StepRunner runner(std::move(parts));
   const auto step = [&] {
     s.store.told.clear();
-    return runner.run({Batch::of(s.pixels, s.labels), 1}, 0);
+    return train::test::run_step(runner, {Batch::of(s.pixels, s.labels), 1}, 0);
   };
   const std::vector<std::string> nothing = {"wait 0", "wait 1", "bucket 1 step 0 samples 0",
                                             "bucket 0 step 0 samples 0"};
@@ -283,4 +283,30 @@ TEST_CASE("a step fails if a peer is lost while it waits", "[train]") {
   Setting s;
   s.store.lost = true;
   CHECK(s.run(job::OnNan::kFail, 2).error().message == "server 1 is lost");
+}
+
+// Otherwise the host's counters, from which the next learning rate follows, would not be known yet.
+TEST_CASE("a step may be launched ahead only on devices, and only if no step may be skipped", "[train]") {
+  Setting s;
+  CHECK_FALSE(StepRunner(s.parts(job::OnNan::kFail, 1)).may_launch_ahead());
+  s.executor.put_on_device();
+  CHECK(StepRunner(s.parts(job::OnNan::kFail, 1)).may_launch_ahead());
+  CHECK_FALSE(StepRunner(s.parts(job::OnNan::kSkip, 1)).may_launch_ahead());
+  StepParts parts = s.parts(job::OnNan::kFail, 1);
+  parts.loss_scale = *LossScale::parse("dynamic");
+  CHECK_FALSE(StepRunner(std::move(parts)).may_launch_ahead());
+}
+
+TEST_CASE("a bad gradient is that of the step that is finished, with the layer that the devices have noted",
+          "[train]") {
+  Setting s;
+  s.executor.put_on_device();
+  StepRunner runner(s.parts(job::OnNan::kFail, 1));
+  const data::LoadedBatch batch{Batch::of(s.pixels, s.labels), 1};
+  REQUIRE(runner.launch(batch, 418));
+  REQUIRE(runner.launch(batch, 419));
+  s.executor.skips_ = true;
+  s.executor.bad_gradient_ = 1;
+  CHECK_THAT(runner.finish().error().message, Catch::Contains("step 418, rank 1: the gradient is not finite, first in "
+                                                              "layer 'fc2_weight'"));
 }

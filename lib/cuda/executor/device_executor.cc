@@ -3,12 +3,15 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cuda/kernels/layout.h"
 #include "cuda/kernels/update.h"
 #include "exec/contract.h"
 
 namespace dtrain::cuda {
+
+static_assert(StoreStream::kTurns == exec::Executor::kLaunchedMax);
 
 namespace {
 
@@ -32,7 +35,7 @@ void DeviceExecutor::prepare() {
   const ParameterView& host = parameters_->host().view();
   host_view_ = training() ? host : without_gradients(host);
   taken_ = make_event();
-  if (owner_ == nullptr) store_->set_drop_graphs([this] { step_ = RecordedWork(); });
+  if (owner_ == nullptr) store_->set_drop_graphs([this] { steps_ = {}; });
   const ParameterView view = parameters_->device_view(device_owner_ != nullptr ? &device_owner_->arrays_ : &arrays_);
   view_ = training() ? view : without_gradients(view);
   if (training()) view_.nonfinite = {&loss_scale_->device()->nonfinite, 1};
@@ -40,6 +43,7 @@ void DeviceExecutor::prepare() {
 
 Result<> DeviceExecutor::forward(const exec::Batch& batch, const exec::WeightsWait& wait) {
   DT_TRY_VOID(exec::check_batch(batch, options_, shapes_));
+  DT_CHECK(launched_ - finished_ < kLaunchedMax, "{} steps are launched and not finished", launched_ - finished_);
   DT_CUDA(cudaSetDevice(device_));
   finish_results();
   spans_.begin_step();
@@ -68,13 +72,16 @@ void DeviceExecutor::stage(const exec::Batch& batch) {
     store_->await(batch_memory_->copied());  // because the caller may change its memory once forward() has returned
     return;
   }
-  if (!is_copied_ || !same_memory(batch, announced_)) copy_ahead(batch);
-  announce({});
+  if (!same_memory(batch, announced_)) copy_ahead(batch);
+  announced_ = {};
 }
 
 void DeviceExecutor::announce(const exec::Batch& batch) {
+  DT_CHECK(!is_staged_, "a batch is announced before the last one has been taken");
   announced_ = batch;
-  is_copied_ = false;
+  if (batch.labels.empty()) return;
+  DT_CUDA(cudaSetDevice(device_));
+  copy_ahead(batch);
 }
 
 // Copies the batch to the staging buffer. The copy may run during a pass, because that pass has already taken its own
@@ -82,12 +89,6 @@ void DeviceExecutor::announce(const exec::Batch& batch) {
 void DeviceExecutor::copy_ahead(const exec::Batch& batch) {
   DT_CUDA(cudaStreamWaitEvent(batch_.get(), taken_.get(), 0));
   stage_batch(batch);
-}
-
-void DeviceExecutor::copy_announced() {
-  if (announced_.labels.empty() || is_copied_ || !training()) return;
-  copy_ahead(announced_);
-  is_copied_ = true;
 }
 
 // Moves the batch to where the program reads it, and uploads the loss scale. Neither needs a wait here: begin_pass has
@@ -105,12 +106,13 @@ void DeviceExecutor::skip_bad_steps(bool dynamic_scale) {
   scale_is_dynamic_ = dynamic_scale && scales_loss();
   DT_CUDA(cudaSetDevice(device_));
   kept_statistics_ = DeviceMemory(view_.all_statistics.size_bytes());
-  step_ = RecordedWork();
+  steps_ = {};
 }
 
 // Makes the pass wait for the staged batch, the store's last work, and the passes of executors that share the tensors.
 void DeviceExecutor::begin_pass() {
   DT_CUDA(cudaSetDevice(device_));
+  store_->set_turn(turn());
   follow(batch_.get(), compute_.get());
   follow(store_->get(), compute_.get());
   parameters_->begin_use(compute_.get());
@@ -118,7 +120,12 @@ void DeviceExecutor::begin_pass() {
 
 void DeviceExecutor::end_pass() {
   parameters_->end_use(compute_.get());
-  DT_CUDA(cudaEventRecord(results_.get(), compute_.get()));
+  DT_CUDA(cudaEventRecord(results_[turn()].copied.get(), compute_.get()));
+}
+
+// Makes the results of the pass those that result() returns.
+void DeviceExecutor::show_pass() {
+  shown_ = turn();
   results_pending_ = true;
 }
 
@@ -148,7 +155,7 @@ void DeviceExecutor::queue_forward(Queue how) {
   prepare_weights();
   for (Part& part : program_->forward()) queue(part, how);
   follow(compute_.get(), copy_.get());
-  copy_results();
+  copy_results(turn());
 }
 
 Result<> DeviceExecutor::queue_backward(const exec::GradientReady& ready, Queue how) {
@@ -161,7 +168,7 @@ Result<> DeviceExecutor::queue_backward(const exec::GradientReady& ready, Queue 
   if (skips_bad_steps_) count_or_skip();
   follow(compute_.get(), copy_.get());
   follow(store_->get(), copy_.get());
-  loss_scale_->download(copy_.get());
+  loss_scale_->download(turn(), copy_.get());
   follow(copy_.get(), compute_.get());
   return {};
 }
@@ -200,21 +207,31 @@ void DeviceExecutor::run_staged() {
   queue_forward(Queue::kAsGraph);
   follow(copy_.get(), compute_.get());
   end_pass();
+  show_pass();
 }
 
 Result<> DeviceExecutor::run_backward(const exec::GradientReady& ready) {
   begin_pass();
-  skipped_ = loss_scale_->skipped();
   DT_TRY_VOID(queue_backward(ready, Queue::kAsGraph));
-  return finish_step();
+  end_step();
+  return {};
 }
 
-Result<> DeviceExecutor::finish_step() {
+void DeviceExecutor::end_step() {
   end_pass();
-  copy_announced();
+  launched_++;
+}
+
+Result<> DeviceExecutor::finish() {
+  if (finished_ == launched_) return {};
+  DT_CUDA(cudaSetDevice(device_));
+  shown_ = finished_++ % kLaunchedMax;
   results_pending_ = false;
-  DT_TRY_VOID(store_->wait(results_.get()));
-  loss_scale_->take_download();
+  DT_TRY_VOID(store_->wait(results_[shown_].copied.get()));
+  loss_scale_->take_download(shown_);
+  const LossScale& outcome = loss_scale_->downloaded();
+  const uint64_t skipped_before = std::exchange(skipped_, outcome.skipped);
+  skipped_update_ = skips_bad_steps_ ? skipped_ > skipped_before : outcome.nonfinite != 0;
   spans_.collect(compute_.get());
   return {};
 }
@@ -223,9 +240,9 @@ Result<> DeviceExecutor::run_step(const exec::GradientReady& ready) {
   is_staged_ = false;
   begin_pass();
   take_batch();
-  skipped_ = loss_scale_->skipped();
   DT_TRY_VOID(queue_step(ready));
-  return finish_step();
+  end_step();
+  return {};
 }
 
 // Queues the step as one graph, or call by call while spans are recorded. With a group it is always a graph, timed as a
@@ -238,16 +255,18 @@ Result<> DeviceExecutor::queue_step(const exec::GradientReady& ready) {
   }
   const DeviceSpans::Span span(&spans_, DeviceSpans::Track::kCompute, compute_.get(), "forward, backward and update");
   const DeviceSpans::Pause pause(spans_);
-  return step_.run(compute_.get(), [&](QueueMode mode) -> Result<> {
+  return steps_[turn()].run(compute_.get(), [&](QueueMode mode) -> Result<> {
     if (mode == QueueMode::kReplay) return announce_all(ready);
     queue_forward(Queue::kPlainly);
     return queue_backward(ready, Queue::kPlainly);
   });
 }
 
-bool DeviceExecutor::skipped_update() {
-  if (!training()) return false;
-  return skips_bad_steps_ ? loss_scale_->skipped() != skipped_ : loss_scale_->nonfinite();
+std::optional<size_t> DeviceExecutor::bad_gradient() {
+  if (!skipped_update_) return std::nullopt;
+  const LossScale& outcome = loss_scale_->downloaded();
+  const uint32_t bad = skips_bad_steps_ ? outcome.ended_bad_array : outcome.bad_array;
+  return bad == 0 ? std::nullopt : std::optional<size_t>(bad - 1);
 }
 
 // Waits until all work that uses the tensors is done. After that, they can be copied, and waiting for the copy cannot

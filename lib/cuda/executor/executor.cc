@@ -82,15 +82,19 @@ Result<> CudaExecutor::build() {
     loss_scale_ = owner_ != nullptr ? owner_->loss_scale_ : std::make_shared<LossScaleMemory>();
   }
   for (CudaStream* stream : {&compute_, &copy_, &batch_}) *stream = make_stream();
-  for (CudaEvent* event : {&order_, &results_}) *event = make_event();
+  order_ = make_event();
   store_ = owner_ != nullptr ? owner_->store_ : std::make_shared<StoreStream>(device_, options_.waits);
   if (owner_ == nullptr) store_->record_on(&spans_);
   for (size_t b = 0; b < bucket_count(); b++) {
     upload_tables_.push_back(parameters_->store_table(options_.bucket_begin[b], bucket_end(b)));
   }
   prepare();
-  for (const graph::HeadInfo& head : shapes_.heads) {
-    host_results_.emplace_back(static_cast<size_t>(options_.batch_size * head.outputs) * sizeof(float));
+  for (size_t turn = 0; turn < (training() && on_device ? StoreStream::kTurns : 1); turn++) {
+    Results& results = results_.emplace_back();
+    results.copied = make_event();
+    for (const graph::HeadInfo& head : shapes_.heads) {
+      results.values.emplace_back(static_cast<size_t>(options_.batch_size * head.outputs) * sizeof(float));
+    }
   }
   const PassInput input{batch_memory_->inputs(), batch_memory_->labels(), batch_memory_->keys(),
                         scales_loss() ? loss_scale_->device() : nullptr};
@@ -118,10 +122,11 @@ void CudaExecutor::run(Part& part) {
   CompiledProgram::queue(part, compute_.get());
 }
 
-void CudaExecutor::copy_results() {
+void CudaExecutor::copy_results(size_t turn) {
   const DeviceSpans::Span span = span_of_copy("copy results to the host");
-  for (size_t head = 0; head < host_results_.size(); head++) {
-    DT_CUDA(cudaMemcpyAsync(host_results_[head].data(), program_->result_at(head), host_results_[head].bytes(),
+  const std::vector<PinnedMemory>& values = results_[turn].values;
+  for (size_t head = 0; head < values.size(); head++) {
+    DT_CUDA(cudaMemcpyAsync(values[head].data(), program_->result_at(head), values[head].bytes(),
                             cudaMemcpyDeviceToHost, copy_.get()));
   }
 }
@@ -129,7 +134,7 @@ void CudaExecutor::copy_results() {
 void CudaExecutor::finish_results() {
   if (!results_pending_) return;
   DT_CUDA(cudaSetDevice(device_));
-  store_->await(results_.get());
+  store_->await(results_[shown_].copied.get());
   results_pending_ = false;
   spans_.collect(compute_.get());
 }
@@ -145,7 +150,7 @@ optim::LossScaleState CudaExecutor::loss_scale() {
 
 std::span<const float> CudaExecutor::result(size_t head) {
   finish_results();
-  const PinnedMemory& values = host_results_[head];
+  const PinnedMemory& values = results_[shown_].values[head];
   return {static_cast<const float*>(values.data()), values.bytes() / sizeof(float)};
 }
 

@@ -11,7 +11,9 @@
 //   store     what a store or a group does on the device  compute: the part that completes the bucket
 //   copy      moves weights, gradients, statistics and   compute: the results; store: sums that go to the host
 //             results between host and device
-// The host waits only for data that it is about to read, and where the contract requires it.
+// The host waits only for data that it is about to read, and where the contract requires it. Two steps of a
+// DeviceExecutor may be queued at the same time, so what passes between the host and a step exists twice
+// (StoreStream::turn).
 //
 // While a trace is recorded (Options::timeline), calls are queued one by one instead, between events that time them
 // (runtime/device_spans.h). The results are the same.
@@ -52,6 +54,9 @@ class CudaExecutor : public exec::Executor {
 
   // The stream in which a group works. If the learned tensors are on the device, a store also works in this stream.
   [[nodiscard]] const std::shared_ptr<StoreStream>& store_stream() const { return store_; }
+  // Where an optimizer on the device notes that a gradient is not finite; in device memory. Exists in training with
+  // the learned tensors on the device.
+  [[nodiscard]] LossScale* outcome() const { return loss_scale_->device(); }
 
  protected:
   using Part = CompiledProgram::Part;
@@ -81,9 +86,9 @@ class CudaExecutor : public exec::Executor {
   // Makes work that is queued on `then` from now on wait for the work that is already queued on `first`.
   void follow(cudaStream_t first, cudaStream_t then);
   void stage_batch(const exec::Batch& batch);
-  // Queues the copies of the results to the host in copy_.
-  void copy_results();
-  // Waits for the results of the last forward pass.
+  // Queues the copies of the results to the host's memory for this turn in copy_.
+  void copy_results(size_t turn);
+  // Waits for the results that result() returns.
   virtual void finish_results();
   // Queues the part's calls: as a CUDA graph from the second run on, or one by one while spans are recorded.
   void run(Part& part);
@@ -109,9 +114,14 @@ class CudaExecutor : public exec::Executor {
   CudaStream compute_, copy_, batch_;
   std::shared_ptr<StoreStream> store_;  // shared with owner_, if there is one
   CudaEvent order_;                     // used by follow() only
-  CudaEvent results_;                   // occurs when the results are on the host
-  bool results_pending_ = false;
-  std::vector<PinnedMemory> host_results_;  // indexed by head
+  struct Results {
+    std::vector<PinnedMemory> values;  // indexed by head
+    CudaEvent copied;                  // occurs when the results are on the host
+  };
+  // Indexed by turn (StoreStream::turn); a single element unless steps may be launched before the last one is finished.
+  std::vector<Results> results_;
+  size_t shown_ = 0;              // the turn of the results that result() returns
+  bool results_pending_ = false;  // whether these may still be on their way
   std::unique_ptr<CompiledProgram> program_;
 };
 

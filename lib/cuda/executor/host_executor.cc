@@ -70,8 +70,8 @@ void HostExecutor::upload_bucket(size_t bucket) {
 
 void HostExecutor::download_results() {
   if (training()) parameters_->download_statistics(copy_.get());
-  copy_results();
-  DT_CUDA(cudaEventRecord(results_.get(), copy_.get()));
+  copy_results(0);
+  DT_CUDA(cudaEventRecord(results_[0].copied.get(), copy_.get()));
   results_pending_ = true;
 }
 
@@ -85,7 +85,7 @@ Result<> HostExecutor::backward(const exec::GradientReady& ready) {
   // to the host must end before this call returns.
   if (group_ != nullptr) {
     group_->cancel(outcome.error());
-    (void)store_->wait(results_.get());
+    (void)store_->wait(results_[0].copied.get());
   }
   if (!device_hangs()) cudaStreamSynchronize(copy_.get());
   return outcome;

@@ -116,8 +116,8 @@ size_t BatchMemory::bytes() const {
   return bytes;
 }
 
-LossScaleMemory::LossScaleMemory() : host_(2 * sizeof(LossScale)), device_(sizeof(LossScale)) {
-  new (host_.data()) LossScale[2];
+LossScaleMemory::LossScaleMemory() : host_((1 + StoreStream::kTurns) * sizeof(LossScale)), device_(sizeof(LossScale)) {
+  new (host_.data()) LossScale[1 + StoreStream::kTurns];
   const CudaStream stream = make_stream();
   DT_CUDA(cudaMemcpyAsync(device(), host(), sizeof(LossScale), cudaMemcpyHostToDevice, stream.get()));
   DT_CUDA(cudaStreamSynchronize(stream.get()));
@@ -134,11 +134,12 @@ void LossScaleMemory::upload(cudaStream_t stream) {
   DT_CUDA(cudaMemcpyAsync(device(), host(), offsetof(LossScale, nonfinite), cudaMemcpyHostToDevice, stream));
 }
 
-void LossScaleMemory::download(cudaStream_t stream) {
-  DT_CUDA(cudaMemcpyAsync(&host()[1], device(), sizeof(LossScale), cudaMemcpyDeviceToHost, stream));
+void LossScaleMemory::download(size_t turn, cudaStream_t stream) {
+  DT_CUDA(cudaMemcpyAsync(&host()[1 + turn], device(), sizeof(LossScale), cudaMemcpyDeviceToHost, stream));
 }
 
-void LossScaleMemory::take_download() {
+void LossScaleMemory::take_download(size_t turn) {
+  taken_ = turn;
   on_device_ = {downloaded().scale, int64_t{downloaded().good_steps}};
   requested_ = on_device_;
 }

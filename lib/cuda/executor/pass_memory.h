@@ -5,6 +5,7 @@
 
 #include "cuda/kernels/update.h"
 #include "cuda/runtime/memory.h"
+#include "cuda/runtime/store_stream.h"
 #include "exec/executor.h"
 
 namespace dtrain::cuda {
@@ -67,7 +68,8 @@ class BatchMemory {
   CudaEvent copied_;
 };
 
-// A LossScale of kernels/update.h, and the host's copy of it. Used by one thread.
+// A LossScale of kernels/update.h, and the host's copies of it: one for each turn (StoreStream::turn), because the
+// device may write that of a step while the host still reads that of the step before. Used by one thread.
 class LossScaleMemory {
  public:
   LossScaleMemory();
@@ -80,19 +82,18 @@ class LossScaleMemory {
   // Queues a copy of a newly requested state to the device; does nothing if there is none. The previous upload must be
   // complete.
   void upload(cudaStream_t stream);
-  // Queues a copy of the whole struct to the host. take_download reads it, once the copy is complete.
-  void download(cudaStream_t stream);
-  void take_download();
-  // The number of skipped steps, and whether a gradient was not finite, as of the last take_download().
-  [[nodiscard]] uint64_t skipped() const { return downloaded().skipped; }
-  [[nodiscard]] bool nonfinite() const { return downloaded().nonfinite != 0; }
+  // Queues a copy of the whole struct to the host's copy of this turn. take_download reads it, once it is complete.
+  void download(size_t turn, cudaStream_t stream);
+  void take_download(size_t turn);
+  // The struct as of the last take_download().
+  [[nodiscard]] const LossScale& downloaded() const { return host()[1 + taken_]; }
 
  private:
   [[nodiscard]] LossScale* host() const { return static_cast<LossScale*>(host_.data()); }
-  [[nodiscard]] const LossScale& downloaded() const { return host()[1]; }
 
   optim::LossScaleState requested_{1, 0}, on_device_{1, 0};
-  PinnedMemory host_;  // two LossScales: [0] is copied to the device, [1] from the device
+  PinnedMemory host_;  // LossScales: [0] is copied to the device, [1 + turn] from the device
+  size_t taken_ = 0;   // the turn of the last take_download()
   DeviceMemory device_;
 };
 

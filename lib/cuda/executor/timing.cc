@@ -54,6 +54,7 @@ Result<std::vector<TimedCall>> DeviceExecutor::time_calls(const exec::Batch& bat
     marks.set(compute_.get());
     DT_TRY_VOID(queue_marked(ready, [&] { marks.set(compute_.get()); }));
     end_pass();
+    show_pass();
     finish_results();
     const std::vector<float> ms = marks.take();
     times.resize(ms.size());

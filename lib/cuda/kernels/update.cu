@@ -162,7 +162,7 @@ void with_rule(Rule rule, F&& f) {
 }
 
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
-    find_nonfinite_kernel(const UpdateTensor* tensors, const Chunk* chunks, float* nonfinite) {
+    find_nonfinite_kernel(const UpdateTensor* tensors, const Chunk* chunks, LossScale* step) {
   const Chunk chunk = chunks[blockIdx.x];
   const UpdateTensor t = tensors[chunk.tensor];
   bool finite = true;
@@ -172,8 +172,9 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
 #pragma unroll
     for (int k = 0; k < N; k++) finite = finite && fabsf(g[k]) < INFINITY;
   });
-  // Several threads may write *nonfinite, but all write the same value.
-  if (!finite) *nonfinite = 1;
+  if (finite) return;
+  step->nonfinite = 1;  // several threads may write it, but all write the same value
+  atomicMax(&step->bad_array, static_cast<uint32_t>(t.array) + 1);
 }
 
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) restore_kernel(const Restore a) {
@@ -195,6 +196,8 @@ __global__ void adjust_loss_scale_kernel(const AdjustLossScale a) {
   }
   s.inverse = 1 / s.scale;
   s.nonfinite = 0;
+  s.ended_bad_array = s.bad_array;
+  s.bad_array = 0;
   *a.loss_scale = s;
 }
 
@@ -212,8 +215,8 @@ void update(const Update& s, cudaStream_t stream) {
   with_rule(s.rule, [&]<Rule rule>() { launch(launch_of("update", s.table, stream), update_kernel<rule>, arguments); });
 }
 
-void find_nonfinite(const Table<UpdateTensor>& table, float* nonfinite, cudaStream_t stream) {
-  launch(launch_of("find_nonfinite", table, stream), find_nonfinite_kernel, table.tensors, table.chunks, nonfinite);
+void find_nonfinite(const Table<UpdateTensor>& table, LossScale* step, cudaStream_t stream) {
+  launch(launch_of("find_nonfinite", table, stream), find_nonfinite_kernel, table.tensors, table.chunks, step);
 }
 
 void restore_if_nonfinite(const Restore& s, cudaStream_t stream) {

@@ -53,6 +53,9 @@ struct LossScale {
   // over its ranks.
   float nonfinite = 0;
   uint64_t skipped = 0;  // number of skipped steps since the start
+  // The last array whose gradient is not finite, of those that this device has searched: UpdateTensor::array plus 1; 0:
+  // none. bad_array is that of the current step, and ended_bad_array that of the step that adjust_loss_scale has ended.
+  uint32_t bad_array = 0, ended_bad_array = 0;
 };
 
 // The rules of update(), which changes the weights by the formulas of the rule (optim/formulas.h), bit for bit as
@@ -99,8 +102,9 @@ inline int64_t update_bytes(std::span<const UpdateTensor> tensors) {
   return bytes;
 }
 
-// Sets *nonfinite to 1 if any gradient of the table is infinite or NaN; never resets it. Bytes: the gradients.
-void find_nonfinite(const Table<UpdateTensor>& table, float* nonfinite, cudaStream_t stream);
+// If any gradient of the table is infinite or NaN, sets step->nonfinite to 1 and raises step->bad_array to its array.
+// Never resets them. Bytes: the gradients.
+void find_nonfinite(const Table<UpdateTensor>& table, LossScale* step, cudaStream_t stream);
 inline int64_t gradient_bytes(std::span<const UpdateTensor> tensors) {
   int64_t bytes = 0;
   for (const UpdateTensor& t : tensors) bytes += t.count * bytes_of(t.gradient_type);
@@ -116,8 +120,8 @@ struct Restore {
 };
 void restore_if_nonfinite(const Restore& restore, cudaStream_t stream);
 
-// Ends a step: counts it as skipped if loss_scale->nonfinite is not 0, sets that to 0, and changes a dynamic scale
-// (optim/loss_scale.h). Runs in one thread.
+// Ends a step: counts it as skipped if loss_scale->nonfinite is not 0, sets that to 0, moves bad_array to
+// ended_bad_array, and changes a dynamic scale (optim/loss_scale.h). Runs in one thread.
 struct AdjustLossScale {
   bool dynamic = true;
   optim::LossScaleRule rule = {};

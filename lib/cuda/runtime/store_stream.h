@@ -23,6 +23,13 @@ class StoreStream {
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] cudaStream_t get() const { return stream_.get(); }
 
+  // Two steps may be queued at the same time. Values that the device reads from or writes to the host's memory exist
+  // twice, and steps take turns in using them: 0, 1, 0, and so on. The executor sets the turn of the step that is being
+  // queued; the store's work in this stream uses the values of that turn.
+  static constexpr size_t kTurns = 2;
+  [[nodiscard]] size_t turn() const { return turn_; }
+  void set_turn(size_t turn) { turn_ = turn; }
+
   // Whether to queue work. If not, a graph that is about to run already contains the work.
   [[nodiscard]] bool takes_work() const { return !replays_; }
   // While an object of this class exists, a graph with the store's work is about to run.
@@ -72,6 +79,7 @@ class StoreStream {
   Waits* waits_;
   Limits limits_;
   CudaStream stream_;
+  size_t turn_ = 0;
   bool replays_ = false;
   DeviceSpans* spans_ = nullptr;
   Watch watch_;

@@ -8,7 +8,7 @@
 #include "on_device_runs.h"
 #include "support/allocations.h"
 #include "support/catch.h"
-#include "train/step.h"
+#include "train/fakes.h"
 
 using namespace dtrain;
 using namespace dtrain::train::test;
@@ -20,11 +20,11 @@ class DeviceSteps {
  public:
   static constexpr int64_t kBatches = 4;
 
-  DeviceSteps(Type type, job::OnNan on_nan, const std::string& loss_scale, std::vector<int64_t> shares = {kToyBatch},
-              UpdateAt place = UpdateAt::kOwner)
+  DeviceSteps(Type type, job::OnNan on_nan, const std::string& loss_scale,
+              const std::vector<int64_t>& shares = {kToyBatch}, UpdateAt place = UpdateAt::kOwner)
       : devices_(compile(graph_, type, shares), shares),
-        store_(make_store(shares.size() == 1 ? Group{} : make_group(shares.size()), {}, devices_,
-                          {.update_at = place, .bucket_begin = buckets(shares)}, waits_)),
+        store_(make_store(shares.size() == 1 ? Group{} : make_group(shares.size()), kAdam, devices_,
+                          {.update_at = place, .rule = {.optimizer = kAdam}, .bucket_begin = buckets(shares)}, waits_)),
         runner_({.graph = graph_,
                  .inputs = {{.shape = {1, 6, 6}}},
                  .devices = devices_,
@@ -33,7 +33,11 @@ class DeviceSteps {
                  .on_nan = on_nan,
                  .loss_scale = must(train::LossScale::parse(loss_scale)),
                  .log = Log::silent()}) {
+    const std::span<float> weights = devices_.parameters().all_weights;
+    for (size_t i = 0; i < weights.size(); i++) weights[i] = 0.01F * static_cast<float>(i % 17) - 0.05F;
+    must(copy_to_device(devices_.parameters(), devices_.device_parameters()));
     std::vector<ParameterView> views;
+    views.reserve(devices_.size());
     for (size_t i = 0; i < devices_.size(); i++) views.push_back(devices_.device_parameters(i));
     must(store_->initialize(views, {}));
     for (uint64_t b = 0; b < kBatches; b++) {
@@ -43,9 +47,19 @@ class DeviceSteps {
     }
   }
 
+  Result<> launch(uint64_t step) { return runner_.launch(batches_[step % kBatches], step); }
+  Result<> announce(uint64_t step) { return runner_.announce(batches_[step % kBatches]); }
+  Result<bool> finish() { return runner_.finish(); }
+  // Makes a gradient of the batch infinite, but not the loss.
+  void spoil(uint64_t step) { images_[step % kBatches][0] = 3e38F; }
+  std::vector<float> weights() {
+    must(copy_to_host(devices_.device_parameters(), devices_.parameters()));
+    const std::span<const float> all = devices_.parameters().all_weights;
+    return {all.begin(), all.end()};
+  }
   Result<bool> run(uint64_t step, bool announces) {
     const data::LoadedBatch* next = announces ? &batches_[(step + 1) % kBatches] : nullptr;
-    return runner_.run(batches_[step % kBatches], step, next);
+    return run_step(runner_, batches_[step % kBatches], step, next);
   }
   [[nodiscard]] std::vector<float> probabilities() {
     const std::span<const float> all = devices_.result(0);
@@ -54,6 +68,8 @@ class DeviceSteps {
   [[nodiscard]] size_t image_bytes() const { return images_[0].size() * sizeof(float); }
 
  private:
+  // Every update has another correction of the learning rate.
+  inline static const optim::OptimizerSpec kAdam{.name = "adam"};
   // With several devices, sums of the last layers overlap with the backward pass of the first ones.
   static std::vector<size_t> buckets(const std::vector<int64_t>& shares) {
     return shares.size() == 1 ? std::vector<size_t>{0} : std::vector<size_t>{0, 2, 4};
@@ -103,11 +119,11 @@ TEST_CASE("a step on one device is one graph, and the host waits for it once", "
                          {Type::kFloat32, job::OnNan::kFail, "none"}}) {
     INFO(way.loss_scale << ", on nan " << static_cast<int>(way.on_nan));
     DeviceSteps steps(way.type, way.on_nan, way.loss_scale);
-    for (uint64_t step = 0; step < 5; step++) {
+    for (uint64_t step = 0; step < 7; step++) {
       const uint64_t waits = cuda::emulator::host_waits(), graphs = cuda::emulator::graph_launches();
       REQUIRE(steps.run(step, true));
       CHECK(cuda::emulator::host_waits() - waits == 1);
-      CHECK(cuda::emulator::graph_launches() - graphs == (step == 0 ? 0 : 1));
+      CHECK(cuda::emulator::graph_launches() - graphs == (step < 2 ? 0 : 1));
     }
   }
 }
@@ -116,11 +132,11 @@ TEST_CASE("a float16 step on two devices is one graph each, and the host waits f
   for (const UpdateAt place : kPlaces) {
     INFO("update_at " << static_cast<int>(place));
     DeviceSteps steps(Type::kFloat16, job::OnNan::kFail, "dynamic", {2, 3}, place);
-    for (uint64_t step = 0; step < 5; step++) {
+    for (uint64_t step = 0; step < 7; step++) {
       const uint64_t waits = cuda::emulator::host_waits(), graphs = cuda::emulator::graph_launches();
-      REQUIRE(must(steps.run(step, true)));
+      REQUIRE(steps.run(step, true));
       CHECK(cuda::emulator::host_waits() - waits == 2);
-      CHECK(cuda::emulator::graph_launches() - graphs == (step == 0 ? 0 : 2));
+      CHECK(cuda::emulator::graph_launches() - graphs == (step < 2 ? 0 : 2));
     }
   }
 }
@@ -139,6 +155,64 @@ TEST_CASE("an announced batch is copied while the step before it runs", "[cuda][
     const size_t own = step == 0 || step == 4 ? 1 : 0, next = step != 3 ? 1 : 0;
     CHECK(copies_to_device(of_beside, beside.image_bytes()) == own + next);
     CHECK(beside.probabilities() == expected);
+  }
+}
+
+namespace {
+
+// Makes steps that are launched before the last one is finished, and compares with steps that follow each other.
+void check_launched_ahead(Type type, const std::vector<int64_t>& shares, UpdateAt place) {
+  DeviceSteps plain(type, job::OnNan::kFail, "none", shares, place),
+      ahead(type, job::OnNan::kFail, "none", shares, place);
+  REQUIRE(ahead.launch(0));
+  REQUIRE(ahead.announce(1));
+  for (uint64_t step = 0; step < 7; step++) {
+    const uint64_t waits = cuda::emulator::host_waits(), graphs = cuda::emulator::graph_launches();
+    REQUIRE(ahead.launch(step + 1));
+    CHECK(cuda::emulator::graph_launches() - graphs == (step + 1 < 2 ? 0 : shares.size()));
+    REQUIRE(ahead.announce(step + 2));
+    CHECK(cuda::emulator::host_waits() == waits);
+    REQUIRE(must(ahead.finish()));
+    CHECK(cuda::emulator::host_waits() - waits == shares.size());
+    REQUIRE(must(plain.run(step, true)));
+    CHECK(ahead.probabilities() == plain.probabilities());
+  }
+  REQUIRE(must(ahead.finish()));
+  REQUIRE(must(plain.run(7, true)));
+  CHECK(ahead.probabilities() == plain.probabilities());
+  CHECK(ahead.weights() == plain.weights());
+}
+
+}  // namespace
+
+// The queues of the device then hold two steps, so it begins the second one without waiting for the host.
+TEST_CASE("a step is launched before the host waits for the last one, with the same bits", "[cuda][kvstore]") {
+  for (const Type type : {Type::kFloat32, Type::kBfloat16}) {
+    check_launched_ahead(type, {kToyBatch}, UpdateAt::kOwner);
+    for (const UpdateAt place : kPlaces) check_launched_ahead(type, {2, 3}, place);
+  }
+  for (const uint64_t seed : {0, 1, 2, 3}) {
+    INFO("seed " << seed);
+    const cuda::emulator::LateStreams late(seed);
+    check_launched_ahead(Type::kFloat32, {kToyBatch}, UpdateAt::kOwner);
+  }
+}
+
+// The bad step is queued call by call, captured, or replayed.
+TEST_CASE("a bad step is an error of its own, and neither it nor the next one changes weights", "[cuda][kvstore]") {
+  for (const uint64_t bad : {1, 2, 3, 5}) {
+    INFO("step " << bad);
+    DeviceSteps steps(Type::kFloat32, job::OnNan::kFail, "none");
+    for (uint64_t step = 0; step < bad; step++) REQUIRE(must(steps.run(step, false)));
+    const std::vector<float> before = steps.weights();
+    steps.spoil(bad);
+    REQUIRE(steps.launch(bad));
+    REQUIRE(steps.launch(bad + 1));
+    const Result<bool> outcome = steps.finish();
+    REQUIRE_FALSE(outcome);
+    CHECK_THAT(outcome.error().message, Catch::Matchers::StartsWith(fmt::format("step {}, rank 0: ", bad)) &&
+                                            Catch::Matchers::Contains("first in layer 'conv1_weight'"));
+    CHECK(steps.weights() == before);
   }
 }
 
@@ -166,7 +240,7 @@ TEST_CASE("a step of a store on a device allocates nothing", "[cuda][kvstore]") 
     dtrain::test::allocations = 0;
     for (uint64_t step = 0; step < 20; step++) {
       dtrain::test::counts_allocations = step >= 10;
-      const Result<bool> applied = runner.run({Batch::of(pixels, labels), kToyBatch}, step);
+      const Result<bool> applied = run_step(runner, {Batch::of(pixels, labels), kToyBatch}, step);
       dtrain::test::counts_allocations = false;
       REQUIRE(applied);
     }
@@ -190,7 +264,7 @@ TEST_CASE("a device that fails in any call of a step is an Error that names it, 
       Failure{cudaErrorLaunchFailure, "dmesg | grep Xid"},
       Failure{cudaErrorUnknown, "unknown error"}};
   const std::string gpu = "GPU 0 on " + host_name() + ": ";
-  for (const uint64_t before : {0, 1, 2}) {
+  for (const uint64_t before : {0, 2, 4}) {
     size_t calls = 0;
     for (bool came = true; came; calls++) {
       const Failure& failure = failures[calls % failures.size()];
@@ -216,7 +290,7 @@ TEST_CASE("a device that fails in any call of a step is an Error that names it, 
 // The launch of the kernel succeeds; the device reports the error later, and does nothing from then on.
 TEST_CASE("a kernel that faults in any place of a step is an Error that names the device", "[cuda][kvstore]") {
   const std::string gpu = "GPU 0 on " + host_name() + ": ";
-  for (const uint64_t before : {0, 1, 2}) {
+  for (const uint64_t before : {0, 2, 4}) {
     size_t kernels = 0;
     for (bool came = true; came; kernels++) {
       INFO("kernel " << kernels << " of step " << before);
@@ -260,7 +334,10 @@ TEST_CASE("a device that hangs is listed as a wait and then an Error", "[cuda][k
         });
     const std::vector<float> images(static_cast<size_t>(kToyBatch) * 36), labels(static_cast<size_t>(kToyBatch));
     REQUIRE(executor->forward(Batch::of(images, labels), exec::no_wait));
-    const Result<> outcome = catching([&] { return executor->backward([](size_t) { return Result<>{}; }); });
+    const Result<> outcome = catching([&]() -> Result<> {
+      DT_TRY_VOID(executor->backward(exec::no_wait));
+      return executor->finish();
+    });
     REQUIRE_FALSE(outcome);
     CHECK(outcome.error().code == Code::kDevice);
     CHECK_THAT(outcome.error().message,
@@ -293,7 +370,10 @@ TEST_CASE("memory is allocated on the executor's device, whichever is current", 
   executor->skip_bad_steps(false);
   const std::vector<float> images(static_cast<size_t>(kToyBatch) * 36), labels(static_cast<size_t>(kToyBatch));
   REQUIRE(executor->forward(Batch::of(images, labels), exec::no_wait));
-  CHECK(catching([&] { return executor->backward([](size_t) { return Result<>{}; }); }));
+  CHECK(catching([&]() -> Result<> {
+    DT_TRY_VOID(executor->backward(exec::no_wait));
+    return executor->finish();
+  }));
   REQUIRE(cudaSetDevice(0) == cudaSuccess);
 }
 

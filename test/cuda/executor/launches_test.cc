@@ -60,7 +60,7 @@ std::string step_text(Type type) {
   return text + fmt::format("backward in {}\n{}", type_name(type), text_of(session.records()));
 }
 
-// The second step, which is captured, with the parameters on the device, and the third step, which replays it.
+// The third step, which is captured, with the parameters on the device, and the fifth step, which replays it.
 std::string captured_text(Type type) {
   const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
   const Options options{
@@ -74,7 +74,7 @@ std::string captured_text(Type type) {
   const auto batch =
       make_batch({.name = "", .graph = graph, .image = {1, 28, 28}, .batch = 64}, exec::test::Values::kFloats, 1);
   std::string text;
-  for (const char* name : {"", "captured step", "replayed step"}) {
+  for (const char* name : {"", "", "captured step", "", "replayed step"}) {
     const cuda::emulator::Session session;
     REQUIRE(executor->forward(batch.view(), no_wait));
     REQUIRE(executor->backward([&](size_t bucket) -> Result<> {
@@ -82,6 +82,7 @@ std::string captured_text(Type type) {
       optimizer->update(bucket, {});
       return {};
     }));
+    REQUIRE(executor->finish());
     if (*name != 0) text += fmt::format("{} in {}\n{}", name, type_name(type), text_of(session.records()));
   }
   return text;
@@ -104,6 +105,7 @@ Copied copied_in_steps(bool on_device, bool same_batch) {
     const cuda::emulator::Session session;
     REQUIRE(executor->forward(batch.view(), no_wait));
     REQUIRE(executor->backward(no_wait));
+    REQUIRE(executor->finish());
     int64_t& bytes = copied.bytes.emplace_back(0);
     for (const auto& r : session.records()) bytes += r.name == "copy to device" ? r.bytes : 0;
   }

@@ -62,6 +62,7 @@ struct Traced {
     const cuda::emulator::Session session;
     REQUIRE(executor->forward(batch.view(), no_wait));
     REQUIRE(executor->backward(ready()));
+    REQUIRE(executor->finish());
     return static_cast<size_t>(
         std::ranges::count_if(session.records(), [](const auto& record) { return record.name == "graph"; }));
   }
@@ -160,11 +161,12 @@ TEST_CASE("a trace changes no weights, and the graph stays as it is", "[cuda][ex
     for (const uint64_t seed : {0, 1, 2}) {
       Traced plain(on_device, {0}, false), traced(on_device);
       const cuda::emulator::LateStreams late(seed);
-      for (const int step : {0, 1, 2, 3, 4, 5}) {
-        const bool is_traced = step == 0 || step == 4;
+      for (const int step : {0, 1, 2, 3, 4, 5, 6}) {
+        const bool is_traced = step == 0 || step == 5;
         INFO("step " << step << ", seed " << seed);
         const size_t graphs = is_traced ? traced.traced_step() : traced.step();
-        CHECK((graphs > 0) == (step > 1 && !is_traced));
+        // Each turn has a graph of its own; with the parameters on the host there is only one.
+        CHECK((graphs > 0) == (step > (on_device ? 2 : 1) && !is_traced));
         plain.step();
         CHECK(traced.weights() == plain.weights());
       }
@@ -191,8 +193,8 @@ TEST_CASE("without a trace no event is timed, and the host waits no more", "[cud
 TEST_CASE("with a group the graph is timed as a whole", "[cuda][exec][trace]") {
   Traced traced(true);
   traced.cuda_executor().store_stream()->set_watch([](auto) -> Result<> { return {}; });
-  traced.step();
-  for (int i = 0; i < 2; i++) {  // the one that captures, and one that replays
+  for (int i = 0; i < 2; i++) traced.step();
+  for (int i = 0; i < 4; i++) {  // two that capture, and two that replay
     CHECK(traced.traced_step() == 1);
     const auto tracks = traced.spans();
     CHECK(names_of(tracks.at("GPU 0"), "device") ==
@@ -210,8 +212,9 @@ TEST_CASE("the copy of an announced batch is recorded with the step in which it 
   traced.timeline.begin();
   for (int i = 0; i < 2; i++) {
     REQUIRE(traced.executor->forward(traced.batch.view(), no_wait));
-    traced.executor->announce(traced.batch.view());
     REQUIRE(traced.executor->backward(traced.ready()));
+    traced.executor->announce(traced.batch.view());
+    REQUIRE(traced.executor->finish());
   }
   traced.timeline.end();
   CHECK(traced.spans().at("GPU 0: batches").size() == 3);

@@ -280,18 +280,20 @@ TEST_CASE("one gradient that is not finite is found wherever it is, and stops th
     for (const float bad : {INFINITY, -INFINITY, NAN}) {
       for (const int64_t place : {int64_t{0}, kParameters[i].count / 2, kParameters[i].count - 1}) {
         network.set_gradients(1, 1);
-        float nonfinite = 0;
-        find_nonfinite(network.table(), &nonfinite, nullptr);
-        REQUIRE(nonfinite == 0);
+        LossScale step_state;
+        find_nonfinite(network.table(), &step_state, nullptr);
+        REQUIRE(step_state.nonfinite == 0);
+        REQUIRE(step_state.bad_array == 0);
         Floats g = network.gradients[i].get();
         g[static_cast<size_t>(place)] = bad;
         network.gradients[i].set(g);
-        find_nonfinite(network.table(), &nonfinite, nullptr);
+        find_nonfinite(network.table(), &step_state, nullptr);
         INFO("parameter " << i << " at " << place);
-        REQUIRE(nonfinite == 1);
+        REQUIRE(step_state.nonfinite == 1);
+        REQUIRE(step_state.bad_array == network.tensors[i].array + 1);
         const Results before = network.results();
         const StepScalars step{.learning_rate = 0.1};
-        network.update(step, &nonfinite);
+        network.update(step, &step_state.nonfinite);
         const Results after = network.results();
         for (size_t k = 0; k < before.size(); k++) REQUIRE(same_bits(before[k], after[k]));
       }
@@ -304,9 +306,28 @@ TEST_CASE("the largest numbers of each type are finite", "[cuda]") {
   network.set_gradients(1, 1);
   network.gradients[0].set({3.4028234e38f});
   network.gradients[1].set({65504, -65504, 0});
-  float nonfinite = 0;
-  find_nonfinite(network.table(), &nonfinite, nullptr);
-  CHECK(nonfinite == 0);
+  LossScale step_state;
+  find_nonfinite(network.table(), &step_state, nullptr);
+  CHECK(step_state.nonfinite == 0);
+}
+
+// The backward pass reaches the last array first. The search of a later group must not hide what it has found.
+TEST_CASE("of several arrays whose gradient is not finite, the last one is noted until the step ends", "[cuda]") {
+  Network network({.momentum = 0.9});
+  LossScale step_state;
+  for (const size_t bad : {size_t{1}, size_t{0}}) {
+    network.set_gradients(1, 1);
+    Floats g = network.gradients[bad].get();
+    g[0] = NAN;
+    network.gradients[bad].set(g);
+    find_nonfinite(network.table(), &step_state, nullptr);
+    CHECK(step_state.bad_array == network.tensors[1].array + 1);
+  }
+  adjust_loss_scale({.loss_scale = &step_state}, nullptr);
+  CHECK(step_state.bad_array == 0);
+  CHECK(step_state.ended_bad_array == network.tensors[1].array + 1);
+  adjust_loss_scale({.loss_scale = &step_state}, nullptr);
+  CHECK(step_state.ended_bad_array == 0);
 }
 
 TEST_CASE("the loss scale halves after an overflow and doubles after enough good steps", "[cuda]") {

@@ -41,11 +41,18 @@ inline float __shfl_xor_sync(unsigned mask, float value, int lane_mask) {
   return value;
 }
 
-// Blocks run one after another, so this need not be atomic.
+// Blocks run one after another, so these need not be atomic.
 inline unsigned atomicInc(unsigned* address, unsigned most) {
   dtrain::cuda::emulator::check_published();
   const unsigned old = *address;
   *address = old >= most ? 0 : old + 1;
+  return old;
+}
+
+// Tells other blocks nothing about results in memory.
+inline unsigned atomicMax(unsigned* address, unsigned value) {
+  const unsigned old = *address;
+  *address = old > value ? old : value;
   return old;
 }
 
