@@ -70,8 +70,8 @@ Result<GraphPlans> plan_convolutions(const graph::Graph& graph, const graph::Sha
       const graph::ParameterInfo& parameter = shapes.parameters[p];
       const graph::TensorUse use{found.node, graph::Convolution::kWeight};
       const bool weight = std::ranges::find(parameter.uses, use) != parameter.uses.end();
-      // Images of 3 channels may be stored with 4, so the number of input channels of a convolution is that of a group
-      // as stored, times the number of groups.
+      // Images of 3 channels may be stored with more, so the number of input channels of a convolution is that of a
+      // group as stored, times the number of groups.
       if (weight && std::holds_alternative<graph::Convolution>(node.op)) {
         found.shape.c = layout.weights[p].stored_channels * found.shape.op.groups;
       }

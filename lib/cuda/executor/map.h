@@ -14,7 +14,7 @@ constexpr ValueId kNoValue = static_cast<ValueId>(-1);
 
 // n*h*w rows of `channels` values, `pitch` apart. The pitch is larger than the channels for a slice of a Concat, and
 // for maps with `zeros` padding channels after the real ones, filled with 0 (images of 3 channels, for convolutions
-// that read 4).
+// that read 4 or 8).
 //
 // A Flatten keeps the storage order, so the output of a node of shape [c*h*w] can be stored as maps of h x w.
 struct Map {

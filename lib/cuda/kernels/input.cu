@@ -6,8 +6,8 @@ namespace dtrain::cuda {
 
 namespace {
 
-// The arguments of the kernel for images. A thread of this kernel produces one pixel: it reads 3 bytes and writes 8 or
-// 16 bytes at once. Neighboring threads read neighboring bytes, so the single bytes that a warp reads come from the
+// The arguments of the kernel for images. A thread of this kernel produces one pixel: it reads 3 bytes and writes 8 to
+// 32 bytes at once. Neighboring threads read neighboring bytes, so the single bytes that a warp reads come from the
 // same cache lines. Pixel indices have 32 bits because 64-bit divisions take longer than the loads.
 struct ImageArguments {
   unsigned pixels, h, w;
@@ -49,6 +49,15 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) image_kernel(const 
   }
 }
 
+// Writes the channels of a pixel, and zeros up to `Stored` channels.
+template <int Stored, class T>
+__device__ __forceinline__ void store_padded(const float* from, unsigned plane, int channels, T* to) {
+  float value[Stored];
+#pragma unroll
+  for (int k = 0; k < Stored; k++) value[k] = k < channels ? from[int64_t{k} * plane] : 0.0f;
+  store<Stored>(value, to);
+}
+
 // In this kernel, neighboring threads read neighboring pixels of a plane, and each thread writes all channels of its
 // pixel.
 template <class T>
@@ -59,25 +68,26 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     const float* from = x + int64_t{at / plane} * channels * plane + at % plane;
     T* to = out + int64_t{at} * stored;
     if (stored == 4) {
-      float value[4];
-#pragma unroll
-      for (int k = 0; k < 4; k++) value[k] = k < channels ? from[int64_t{k} * plane] : 0.0f;
-      store<4>(value, to);
+      store_padded<4>(from, plane, channels, to);
+    } else if (stored == 8) {
+      store_padded<8>(from, plane, channels, to);
     } else {
       for (int k = 0; k < stored; k++) to[k] = from_float<T>(k < channels ? from[int64_t{k} * plane] : 0.0f);
     }
   }
 }
 
-// Calls f<Stored>(), where Stored is the value of `stored`: 1, 3 or 4.
+// Calls f<Stored>(), where Stored is the value of `stored`: 1, 3, 4 or 8.
 template <class F>
 void with_stored(int64_t stored, F&& f) {
   if (stored == 1) {
     f.template operator()<1>();
   } else if (stored == 3) {
     f.template operator()<3>();
-  } else {
+  } else if (stored == 4) {
     f.template operator()<4>();
+  } else {
+    f.template operator()<8>();
   }
 }
 
@@ -93,8 +103,8 @@ unsigned checked_pixels(int64_t n, int64_t h, int64_t w, const void* out) {
 void image_input(const ImageInput& s, cudaStream_t stream) {
   const unsigned pixels = checked_pixels(s.n, s.h, s.w, s.out);
   DT_KERNEL_CHECK(s.channels == 1 || s.channels == 3 || s.channels == 4, "images must have 1, 3 or 4 channels");
-  DT_KERNEL_CHECK(s.stored_channels == s.channels || s.stored_channels == 4,
-                  "the number of stored channels must be that of the image, or 4");
+  DT_KERNEL_CHECK(s.stored_channels == s.channels || s.stored_channels == 4 || s.stored_channels == 8,
+                  "the number of stored channels must be that of the image, 4 or 8");
   DT_KERNEL_CHECK((s.mean == nullptr) != (s.mean_image == nullptr), "exactly one of mean and mean_image must be given");
   const auto [grid, block] = flat_grid(pixels);
   const int64_t mean_bytes = s.mean_image == nullptr ? 0 : 4 * s.channels * s.h * s.w;

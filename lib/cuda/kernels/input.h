@@ -7,8 +7,8 @@
 namespace dtrain::cuda {
 
 // out[y][x][k] = (pixel - mean) * factor for channels k < `channels`, and 0 for the remaining channels up to
-// `stored_channels`. If 3 channels are stored as 4, a 16-bit pixel has 8 bytes, which suits convolutions. The
-// arithmetic equals that of Normalisation (tensor/pixels.h) bit for bit.
+// `stored_channels`. If 3 channels are stored as 4 or 8, a 16-bit pixel has 8 or 16 bytes, which suits convolutions.
+// The arithmetic equals that of Normalisation (tensor/pixels.h) bit for bit.
 //   pixels [n, h, w, channels], uint8, with 1, 3 or 4 channels; blue_first: 3 or 4 channels are blue, green, red
 //          (, alpha), as images are decoded. The result, mean, mean_image and factor are red, green, blue (, alpha).
 //   mirrored [n], or null: images with a 1 are mirrored left to right

@@ -21,7 +21,7 @@ void from_planar(const Planar& shape, const void* planar, const Out& map, cudaSt
 
 // A layer's weights, or their gradient, in both forms: canonical [filters, channels, taps], float32, and stored
 // [filters, taps, stored_channels] in `type`, where taps is kernel_h * kernel_w in row-major order. Stored channels
-// beyond `channels` (an image's 3 channels may be stored as 4) are zero. Fewer than 2^31 elements. The chunks of a
+// beyond `channels` (an image's 3 channels may be stored as 4 or 8) are zero. Fewer than 2^31 elements. The chunks of a
 // table count the elements that are written.
 struct WeightTensor {
   float* canonical = nullptr;

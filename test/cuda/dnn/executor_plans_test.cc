@@ -54,10 +54,34 @@ TEST_CASE("every pass that the executor asks for has a compiled plan on sm_90", 
       CHECK(plans->size() == convolutions_of(graph, shapes, 1).size());
     }
   }
-  // In 16-bit types, images of 3 channels are read as 4.
+  // In 16-bit types, images of 3 channels are read as 4 or 8.
   const auto asks_for = [&](const std::string& text) { return std::ranges::count(runner.passes, text) > 0; };
   CHECK(asks_for("forward float16 128x4x224x224 k64 7x7 s2 p3"));
   CHECK_FALSE(asks_for("forward float16 128x3x224x224 k64 7x7 s2 p3"));
+  CHECK(asks_for("forward bfloat16 128x8x28x28 k16 3x3 s1 p1"));
+}
+
+// Such a copy is as large as the images with 8 channels. The gradient of the images is needed only for their sum.
+TEST_CASE("in bfloat16 no pass of a network's first convolution copies the images", "[cuda]") {
+  constexpr int64_t kBatch = 256;
+  for (const char* name : {"resnet-50", "resnet-v1-50", "inception-bn"}) {
+    const Shape image = {3, 224, 224};
+    const graph::Graph graph = test::must(graph::build_model({.network = name, .image = image}));
+    const graph::Shapes shapes = test::must(graph::infer_shapes(graph, image));
+    for (const bool deterministic : {false, true}) {
+      INFO(name << ", deterministic " << deterministic);
+      Planning runner({.deterministic = deterministic, .compile_at_run_time = false});
+      const exec::Options options{.batch_size = kBatch, .inputs = {{.shape = image}}, .dtype = Type::kBfloat16};
+      const GraphPlans plans =
+          test::must(plan_convolutions(graph, shapes, choose_layout(graph, shapes, options), options, runner));
+      const LayerPlans& first = plans.begin()->second;
+      REQUIRE(first.shape.h == 224);
+      const auto copy = static_cast<size_t>(kBatch * 8 * 224 * 224 * bytes_of(Type::kBfloat16));
+      for (const auto& plan : {first.forward, first.backward_filter, first.backward_data}) {
+        if (plan != nullptr) CHECK(plan->workspace_bytes() < copy / 8);
+      }
+    }
+  }
 }
 
 // No engine is left if none may have a workspace, not even an empty one.

@@ -33,7 +33,7 @@ graph::Graph small_network() {
   return g;
 }
 
-// 1 and 4 channels are stored unchanged; 3 channels become 4 in 16-bit types.
+// 1 and 4 channels are stored unchanged; 3 channels become 4 in float16 and 8 in bfloat16.
 void check_forms(Type type) {
   for (const int64_t channels : {1, 3, 4}) {
     const Shape image = {channels, 9, 7};

@@ -109,7 +109,7 @@ TEST_CASE("images become the same floats as in the augmenter, to the bit", "[cud
     for (const bool mean_image : {false, true}) {
       const images::AugmentOptions options = options_for(e, mean_image);
       const Floats expected = augmented(p, options);
-      for (const int64_t stored : {e.c, int64_t{4}}) {
+      for (const int64_t stored : {e.c, int64_t{4}, int64_t{8}}) {
         for (const Type type : kTypes) {
           INFO(to_text(e) << " to " << stored << " channels of type " << static_cast<int>(type));
           const Results results = in_all_orders([&] { return Results{normalised(p, options, type, stored)}; });
@@ -120,10 +120,10 @@ TEST_CASE("images become the same floats as in the augmenter, to the bit", "[cud
   }
 }
 
-TEST_CASE("normalized numbers are reordered and get a fourth channel", "[cuda]") {
+TEST_CASE("normalized numbers are reordered and get channels of zeros", "[cuda]") {
   for (const Extent& e : {Extent{3, 3, 7, 5}, Extent{2, 1, 28, 28}, Extent{1, 6, 5, 5}}) {
     const Floats x = normals(e.count(), 1);
-    for (const int64_t stored : {e.c, std::max<int64_t>(e.c, 4), e.c + 2}) {
+    for (const int64_t stored : {e.c, std::max<int64_t>(e.c, 4), e.c + 2, int64_t{8}}) {
       for (const Type type : kTypes) {
         const Results results = in_all_orders([&] {
           const Array from = floats(x), out(type, pixels(e) * stored);
