@@ -71,7 +71,8 @@ TEST_CASE("every kind of message is decoded as it was encoded", "[rpc]") {
       job::NewGroups{.next_step = 77},
       job::RateChange{.factor = 0.1},
       job::WorkerTimes{.samples = 640, .batches = 10, .seconds = 1.5},
-      job::BatchDurations{.ms = {150, 0.25}}};
+      job::BatchDurations{.ms = {150, 0.25}},
+      job::PairAddresses{.bytes = {"for 0", std::string("\0", 1), ""}}};
   REQUIRE(messages.size() == std::variant_size_v<job::Contribution>);
   for (const job::Contribution& message : messages) {
     const proto::Contribution sent = to_proto(message);

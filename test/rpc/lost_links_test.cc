@@ -66,9 +66,9 @@ struct TwoServers {
 
  private:
   std::vector<std::unique_ptr<DataServer>> make_servers() {
-    std::vector<std::unique_ptr<DataServer>> made;
-    for (int i = 0; i < 2; i++) {
-      made.push_back(DataServer::start({{}, test::ExchangeOptions::security()}, waits, Log::silent()).value());
+    std::vector<std::unique_ptr<DataServer>> made(2);
+    for (auto& server : made) {
+      server = DataServer::start({{}, test::ExchangeOptions::security()}, waits, Log::silent()).value();
     }
     return made;
   }
