@@ -109,6 +109,7 @@ class Restarter {
   }
 
   bool may_restart(JobEnd& end) {
+    proc::SignalQueue signals;  // before the restart is announced, so that a signal that answers it ends the wait
     const RestartPolicy::Decision decision = policy_.after(end, use_spares(end));
     if (!decision.why_not.empty()) say(fmt::format("the job is not started again, because {}", decision.why_not));
     if (!decision.restarts) return false;
@@ -117,7 +118,7 @@ class Restarter {
     const std::string when = decision.wait.count() > 0 ? " in " + duration_text(decision.wait) : "";
     say(fmt::format("restart {} of {}{}: all processes start again and continue from the last checkpoint",
                     restarts_.size(), job_.restarts_max, when));
-    if (!is_stopped(decision.wait)) return true;
+    if (!is_stopped(signals, decision.wait)) return true;
     end.exit_code = job::kExitPreempted;
     return false;
   }
@@ -133,8 +134,7 @@ class Restarter {
   }
 
   // Waits. Returns whether a signal has asked the job to stop.
-  bool is_stopped(std::chrono::seconds wait) {
-    proc::SignalQueue signals;
+  bool is_stopped(proc::SignalQueue& signals, std::chrono::seconds wait) {
     const Clock::time_point until = Clock::now() + wait;
     while (true) {
       pollfd watched{.fd = signals.fd(), .events = POLLIN, .revents = 0};

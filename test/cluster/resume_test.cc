@@ -111,6 +111,31 @@ TEST_CASE("a job of 2+2 stopped in mid-epoch and resumed ends with the bytes of 
   check_both_ways(Runs(command_line("-n 2 -s 2 --kv-store dist_sync --deterministic 1")));
 }
 
+// A run is stopped within its second epoch and goes on with other processes or devices. Each record of that epoch is
+// read once, so its workers report together as many samples as they would have without the change.
+TEST_CASE("a run stopped in mid-epoch goes on with another number of workers, servers or devices", "[resume]") {
+  struct Change {
+    const char *before, *after;
+  };
+  const std::vector<Change> changes = {
+      {"-n 2 -s 2 --kv-store dist_sync", "-n 3 -s 1"},
+      {"--kv-store local", "-n 2 -s 2 --kv-store dist_sync"},
+      {"--cpus 2 --kv-store device", "--cpus 1"},
+  };
+  for (const Change& change : changes) {
+    INFO(change.before << " -> " << change.after);
+    const Runs runs(command_line(change.before));
+    const Ended first = runs.stopped({"--run-dir", "parts"});
+    REQUIRE(first.code == 75);
+    const Ended second = runs.run(command_line(dtrain_program(), "--resume parts", change.after));
+    INFO(second.output);
+    CHECK(second.code == 0);
+    CHECK_THAT(second.output, !Contains("may be read again") && !Contains("warning"));
+    CHECK_THAT(second.output, Contains("Epoch[1] Validation-accuracy=") && Contains("Epoch[2] Validation-accuracy="));
+    CHECK(std::filesystem::exists(runs.path("parts/lenet-0003.params")));
+  }
+}
+
 // adam's steps depend on the number of the update, and every step has a rate of its own.
 TEST_CASE("adam with a warm-up and a cosine resumes with the bytes of an uninterrupted run", "[resume]") {
   const std::vector<std::string> one, several = command_line("-n 2 -s 2 --kv-store dist_sync --deterministic 1");

@@ -9,7 +9,7 @@
 
 Each turn starts a job of two workers that train LeNet, kills worker 1 (kill -9) in its tenth step, and takes the time from
 the kill to the end of the first step after it. dtrain runs `--kv-store allreduce --max-restarts 1`, torchrun runs
-`--nproc-per-node 2 --max-restarts 1` with gloo and DistributedDataParallel on random images; both write a checkpoint
+`--standalone --nproc_per_node 2 --max_restarts 1` with gloo and DistributedDataParallel on random images; both write a checkpoint
 after the fifth step and continue from it. DTRAIN names the program; default: build/cmd/dtrain.
 """
 import argparse
@@ -17,7 +17,6 @@ import json
 import os
 import pathlib
 import queue
-import random
 import signal
 import statistics
 import subprocess
@@ -145,8 +144,8 @@ def dtrain_job(directory, token):
 def torch_job(directory, token, python):
     script, checkpoint = directory / "torch_job.py", str(directory / f"checkpoint-{token}")
     script.write_text(TORCH_JOB, encoding="ascii")
-    command = [python, "-m", "torch.distributed.run", "--nnodes", "1", "--nproc_per_node", "2", "--max_restarts", "1",
-               "--master_port", str(random.randrange(20000, 30000)), str(script)]
+    command = [python, "-m", "torch.distributed.run", "--standalone", "--nnodes", "1", "--nproc_per_node", "2",
+               "--max_restarts", "1", str(script)]
     return Job(command, {"CHECKPOINT": checkpoint, "OMP_NUM_THREADS": "1"}, lambda line: line.startswith("step "),
                lambda words, variables: str(script).encode() in words and b"RANK=1" in variables
                and f"CHECKPOINT={checkpoint}".encode() in variables)

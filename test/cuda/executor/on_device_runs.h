@@ -1,6 +1,7 @@
 // Whole training runs with the learned tensors in the memory of emulated devices, or of the host.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -112,7 +113,8 @@ inline ToyOptions devices(size_t count, UpdateAt update_at, bool on_device) {
   return options;
 }
 
-// The log lines without times and without the name of the directory.
+// The log lines without times and without the name of the directory. The lines "Saved ..." come last, because the thread
+// that writes checkpoints logs them at any time.
 inline std::vector<std::string> steady_lines(const ToyRun& run, const TempDir& directory) {
   std::vector<std::string> lines;
   for (std::string line : run.lines()) {
@@ -122,6 +124,7 @@ inline std::vector<std::string> steady_lines(const ToyRun& run, const TempDir& d
     if (const size_t at = line.find(directory.path()); at != std::string::npos) line.erase(at, directory.path().size());
     lines.push_back(line);
   }
+  std::ranges::stable_partition(lines, [](const std::string& line) { return !line.starts_with("Saved "); });
   return lines;
 }
 
