@@ -23,7 +23,7 @@ class RestartPolicy {
   struct Decision {
     bool restarts = false;
     std::chrono::seconds wait{0};  // how long to wait before the restart
-    std::string why_not = {};           // why a failed job does not start again; empty: it has no restarts at all
+    std::string why_not = {};      // why a failed job does not start again; empty: it has no restarts at all
   };
   // `has_new_hosts`: whether each host that failed has been replaced by a spare one.
   //

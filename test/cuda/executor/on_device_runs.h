@@ -113,8 +113,8 @@ inline ToyOptions devices(size_t count, UpdateAt update_at, bool on_device) {
   return options;
 }
 
-// The log lines without times and without the name of the directory. The lines "Saved ..." come last, because the thread
-// that writes checkpoints logs them at any time.
+// The log lines without times and without the name of the directory. The lines "Saved ..." come last, because the
+// thread that writes checkpoints logs them at any time.
 inline std::vector<std::string> steady_lines(const ToyRun& run, const TempDir& directory) {
   std::vector<std::string> lines;
   for (std::string line : run.lines()) {
