@@ -25,8 +25,20 @@ bool is_permanent(int exit_code) {
   return exit_code == job::kExitUsage || exit_code == job::kExitDenied || exit_code == job::kExitData;
 }
 
+// The text with "N" in place of each rank, because all processes may find the same fault, and any of them first.
+std::string without_ranks(std::string text) {
+  for (const std::string_view word : {"rank ", "worker ", "server "}) {
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+      const size_t begin = at + word.size();
+      const size_t end = std::min(text.find_first_not_of("0123456789", begin), text.size());
+      if (end > begin) text.replace(begin, end - begin, "N");
+    }
+  }
+  return text;
+}
+
 bool is_same(const JobEnd& before, const JobEnd& now) {
-  if (before.error != now.error) return false;
+  if (without_ranks(before.error) != without_ranks(now.error)) return false;
   const int64_t then = before.step.value_or(0), step = now.step.value_or(0);
   return now.was_killed ? step == then : step <= then;
 }

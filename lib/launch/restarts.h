@@ -28,9 +28,10 @@ class RestartPolicy {
   // `has_new_hosts`: whether each host that failed has been replaced by a spare one.
   //
   // A job does not start again if its cause cannot go away: a wrong flag, damaged data, a start that has never
-  // succeeded, or the same failure three times. Failures are the same if the processes reported the same error and the
-  // later run of the job got no further, or if a process was killed after the same step. The first restart follows at
-  // once, and later ones after 1, 2, 4, ... 60 s. A run of the job that gets further than all before it resets this.
+  // succeeded, or the same failure three times. Failures are the same if processes, of whatever rank, reported the same
+  // error and the later run of the job got no further, or if a process was killed after the same step. The first
+  // restart follows at once, and later ones after 1, 2, 4, ... 60 s. A run of the job that gets further than all before
+  // it resets this.
   Decision after(const JobEnd& end, bool has_new_hosts);
 
  private:

@@ -83,6 +83,9 @@ TEST_CASE("the third failure of the same kind is the last", "[launch]") {
         std::vector<int64_t>{0, 1, -1});
   CHECK(why_not(RestartPolicy(9), {failed_after(7), failed_after(6), failed_after(5)}) ==
         "it has failed in the same way 3 times, after step 5");
+  const auto found_by = [](int rank) { return fmt::format("error [internal] step 12, rank {}: not finite", rank); };
+  CHECK(waits_after(RestartPolicy(9), {failed_after(7, found_by(0)), failed_after(7, found_by(11)),
+                                       failed_after(7, found_by(1))}) == std::vector<int64_t>{0, 1, -1});
   CHECK(waits_after(RestartPolicy(9), {failed_after(7), failed_after(8), failed_after(9)}) ==
         std::vector<int64_t>{0, 0, 0});  // it gets further
   CHECK(waits_after(RestartPolicy(9), {failed_after(7), failed_after(7, "another error"), failed_after(7)}) ==
