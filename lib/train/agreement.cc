@@ -49,7 +49,10 @@ Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart
   if (coordinator.rank() == 0) told = run_start(own, workers);
   DT_TRY(std::vector<job::RunStart> all, coordinator.all_gather("the start of training", std::move(told)));
   job::RunStart& start = all.front();
-  if (start.workers.empty()) start.workers.resize(workers);
+  if (start.workers.empty()) {  // a worker that measures its speed gathers only its own message
+    start.workers.resize(workers);
+    start.position = to_text(Position());
+  }
   if (start.workers.size() != workers) {
     return fail(Code::kInternal, "worker 0 sent the states of {} workers, but the job has {} workers",
                 start.workers.size(), workers);
