@@ -253,7 +253,8 @@ std::vector<std::string> without_flags(const std::vector<std::string>& arguments
   }
   Result<CommandLine> line = read_command_line(unwanted, arguments);
   // If the arguments cannot be read, they are returned unchanged, and parse_flags reports the error.
-  return line ? std::move(line->extras) : arguments;
+  if (!line) return arguments;
+  return std::move(line->extras);
 }
 
 bool uses_norms(const OptimizerFlags& flags) {
