@@ -210,8 +210,7 @@ std::string BenchKvResult::text() const {
   if (server_use) {
     text += fmt::format(
         "the servers use {:.1f} ms of processor time for each worker and batch; a server uses at most {:.0f} MB "
-        "besides "
-        "its values\n",
+        "besides its values\n",
         server_use->cpu_ms, static_cast<double>(server_use->extra_bytes) / 1e6);
   }
   return text + fmt::format("the same with unary calls and protobuf bytes: {:.1f} ms, {:.2f} times as long\n",

@@ -66,6 +66,7 @@ struct Restart {
   int64_t step = 0;   // the last step that the job had reported
   // The time from the failure until the job had again reached that step; nullopt: it has not.
   std::optional<double> seconds = {};
+  std::chrono::steady_clock::time_point failed_at = {};  // when the job failed
 };
 
 struct JobEnd {

@@ -114,9 +114,9 @@ class Restarter {
 
   // Notes what a restart has cost, once the job is again where it was.
   void note(const job::Progress& progress) {
-    for (size_t i = 0; i < restarts_.size(); i++) {
-      if (restarts_[i].seconds || progress.step < restarts_[i].step) continue;
-      restarts_[i].seconds = std::chrono::duration<double>(Clock::now() - failed_at_[i]).count();
+    for (Restart& restart : restarts_) {
+      if (restart.seconds || progress.step < restart.step) continue;
+      restart.seconds = std::chrono::duration<double>(Clock::now() - restart.failed_at).count();
     }
   }
 
@@ -125,8 +125,8 @@ class Restarter {
     const RestartPolicy::Decision decision = policy_.after(end, use_spares(end));
     if (!decision.why_not.empty()) say(fmt::format("the job is not started again, because {}", decision.why_not));
     if (!decision.restarts) return false;
-    restarts_.push_back({.cause = first_line(end.error), .step = end.step.value_or(0)});
-    failed_at_.push_back(end.failed_at);
+    restarts_.push_back(
+        {.cause = first_line(end.error), .step = end.step.value_or(0), .seconds = {}, .failed_at = end.failed_at});
     const std::string when = decision.wait.count() > 0 ? " in " + duration_text(decision.wait) : "";
     say(fmt::format("restart {} of {}{}: all processes start again and continue from the last checkpoint",
                     restarts_.size(), job_.restarts_max, when));
@@ -164,7 +164,6 @@ class Restarter {
   Screen& screen_;
   RestartPolicy policy_;
   std::vector<Restart> restarts_;
-  std::vector<Clock::time_point> failed_at_;  // when each of restarts_ became necessary
 };
 
 }  // namespace

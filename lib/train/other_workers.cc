@@ -59,6 +59,40 @@ void adapt_worker_states(Start& start, size_t workers) {
   start.metric_sums.resize(1);
 }
 
+// A JobSpec, and the epochs of its first worker.
+struct Division {
+  const job::JobSpec& spec;
+  const job::EpochRule& epoch;
+};
+
+// Moves the start to the step of the present workers' epoch from which on they read what is left of it.
+void continue_within_epoch(Start& start, const Division& before, const Division& now, const Log& log) {
+  const job::EpochRule &was = before.epoch, &is = now.epoch;
+  Position& at = start.position;
+  int64_t to_come =
+      divide_up((steps_in(was, at.epoch) - at.step) * static_cast<int64_t>(was.samples_per_step), is.samples_per_step);
+  const bool exact = was.same_weights && is.same_weights && before.spec.records_train == now.spec.records_train &&
+                     reads_once(before.spec);
+  if (exact) {
+    add_read(start.rest, before.spec, at);
+    const int64_t left = data::count_left(start.rest);
+    to_come = std::min(to_come, divide_up(left, is.samples_per_step));
+    log.info("epoch {}: the {} records that are left are divided among {} workers, in {} steps", at.epoch + 1, left,
+             now.spec.shares.size(), to_come);
+  } else {
+    start.rest = {};
+    log.warn(
+        "epoch {} continues with other workers or batches after the same part of its samples: up to {} of its {} "
+        "records are read again, and as many are left out",
+        at.epoch + 1, std::min(now.spec.records_train, to_come * static_cast<int64_t>(is.samples_per_step)),
+        now.spec.records_train);
+  }
+  at.step = std::max<int64_t>(steps_in(is, at.epoch) - to_come, 0);
+  start.rest.first_step = at.step;
+  if (!is.same_weights) return;
+  at.samples = static_cast<uint64_t>(at.epoch) * is.samples + static_cast<uint64_t>(at.step) * is.samples_per_step;
+}
+
 }  // namespace
 
 void adapt_to_workers(Start& start, const std::string& before_text, const StartSpec& spec, const Log& log) {
@@ -70,31 +104,7 @@ void adapt_to_workers(Start& start, const std::string& before_text, const StartS
   adapt_worker_states(start, now->shares.size());
   const double epochs = static_cast<double>(at.samples) / static_cast<double>(was.samples);
   at.samples = static_cast<uint64_t>(std::llround(epochs * static_cast<double>(is.samples)));
-  if (at.step > 0 || !start.rest.read.empty()) {
-    const int64_t steps = steps_in(is, at.epoch);
-    int64_t to_come = divide_up((steps_in(was, at.epoch) - at.step) * static_cast<int64_t>(was.samples_per_step),
-                                is.samples_per_step);
-    const bool exact =
-        was.same_weights && is.same_weights && before->records_train == now->records_train && reads_once(*before);
-    if (exact) {
-      add_read(start.rest, *before, at);
-      const int64_t left = data::count_left(start.rest);
-      to_come = std::min(to_come, divide_up(left, is.samples_per_step));
-      log.info("epoch {}: the {} records that are left are divided among {} workers, in {} steps", at.epoch + 1, left,
-               now->shares.size(), to_come);
-    } else {
-      start.rest = {};
-      log.warn(
-          "epoch {} continues with other workers or batches after the same part of its samples: up to {} of its {} "
-          "records are read again, and as many are left out",
-          at.epoch + 1, std::min(now->records_train, to_come * static_cast<int64_t>(is.samples_per_step)),
-          now->records_train);
-    }
-    at.step = std::max<int64_t>(steps - to_come, 0);
-    start.rest.first_step = at.step;
-    if (is.same_weights)
-      at.samples = static_cast<uint64_t>(at.epoch) * is.samples + static_cast<uint64_t>(at.step) * is.samples_per_step;
-  }
+  if (at.step > 0 || !start.rest.read.empty()) continue_within_epoch(start, {*before, was}, {*now, is}, log);
   at.own_steps = static_cast<uint64_t>(is.steps_until(at.epoch) + at.step);
 }
 
