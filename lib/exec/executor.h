@@ -106,7 +106,8 @@ class Executor {
   [[nodiscard]] virtual optim::LossScaleState loss_scale() { return {}; }
   // To be called between steps or while launched steps run: announces the batch of the next forward(), if the caller
   // can predict it, so that it can be copied to the device early. The batch must stay unchanged until the step of that
-  // forward() is finished, or until another batch is announced. {} means no batch.
+  // forward() is finished, or until another batch is announced; if neither happens, it must outlive the executor. {}
+  // means no batch.
   virtual void announce(const Batch& batch) { static_cast<void>(batch); }
 
   virtual const ParameterView& parameters() = 0;

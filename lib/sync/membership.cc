@@ -94,12 +94,14 @@ void Machine::handle(const Heartbeat& event, Out&) {
   if (Process* process = known(event.incarnation)) process->heard_ms = now_ms_;
 }
 
+// A lost process is told like the others: it may still run where only its launcher cannot reach it.
 void Machine::lose(Process& process, const std::string& how, Out& out) {
   const Member member = member_of(process);
-  process.has_ended = true;
   out.push_back(DeclareLost{member, now_ms_ - process.heard_ms});
-  if (phase_ == Phase::kFinishing) return settle(out);  // after all workers are done, a lost process is no failure
-  fail_job(Code::kPeerLost, fmt::format("{} was lost: {}", to_text(member), how), out);
+  // After all workers are done, a lost process is no failure.
+  if (phase_ != Phase::kFinishing) fail_job(Code::kPeerLost, fmt::format("{} was lost: {}", to_text(member), how), out);
+  process.has_ended = true;
+  settle(out);
 }
 
 void Machine::look_for_lost(Out& out) {
@@ -127,7 +129,6 @@ void Machine::handle(const ProcessEnded& event, Out& out) {
   Process* process = live(event.member);
   if (process == nullptr) return;
   lose(*process, "its process " + event.how, out);
-  settle(out);
 }
 
 void Machine::look_for_missing(Out& out) {

@@ -149,6 +149,8 @@ bool is_measured(const std::string& key) {
                                              "gb_per_s",
                                              "small_key_us",
                                              "proto_bytes_ms",
+                                             "server_cpu_ms",
+                                             "server_extra_bytes",
                                              "images_per_s",
                                              "ms_per_image",
                                              "images_per_s_per_thread",

@@ -76,11 +76,12 @@ class Training {
   Pacer pacer_;
   std::optional<Devices> devices_;
   telemetry::Registry::Handle gpu_use_;
+  // Destroyed after the devices, which may still copy a batch that was announced to them.
+  std::unique_ptr<data::Loader> training_data_, validation_data_;
   // The device groups for training and for validation. The weights of `inference_` are those of `training_`.
   std::unique_ptr<exec::DeviceGroup> training_, inference_;
   // The store is destroyed before the devices, because its threads use their memory.
   std::unique_ptr<kvstore::Store> store_;
-  std::unique_ptr<data::Loader> training_data_, validation_data_;
   // Writes how images were classified; null if there is no validation or its results are not usable.
   std::unique_ptr<train::ClassReport> class_report_;
   std::unique_ptr<train::Trainer> trainer_;

@@ -89,11 +89,12 @@ class DeviceSteps {
   }
 
   const graph::Graph graph_ = toy_network();
+  // Before the devices, which may still copy an announced batch when they are destroyed.
+  std::array<std::vector<float>, kBatches> images_, labels_;
+  std::array<data::LoadedBatch, kBatches> batches_;
   exec::DeviceGroup devices_;
   Waits waits_;
   std::unique_ptr<kvstore::Store> store_;
-  std::array<std::vector<float>, kBatches> images_, labels_;
-  std::array<data::LoadedBatch, kBatches> batches_;
   train::StepRunner runner_;
 };
 
