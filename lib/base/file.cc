@@ -91,6 +91,7 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::move(other.temporary_)),
       is_named_(std::exchange(other.is_named_, false)),
+      is_flushed_(other.is_flushed_),
       fault_(std::move(other.fault_)),
       fd_(std::exchange(other.fd_, -1)) {}
 
@@ -140,8 +141,14 @@ Result<> AtomicFile::write(std::span<const std::byte> bytes) {
   return {};
 }
 
-Result<> AtomicFile::commit() {
+Result<> AtomicFile::flush() {
   if (injected("fsync") || ::fsync(fd_) != 0) return tl::unexpected(error("fsync"));
+  is_flushed_ = true;
+  return {};
+}
+
+Result<> AtomicFile::commit() {
+  if (!is_flushed_) DT_TRY_VOID(flush());
   DT_TRY_VOID(give_name());
   const int closed = ::close(std::exchange(fd_, -1));
   if (injected("close") || closed != 0) return tl::unexpected(error("close"));

@@ -41,6 +41,8 @@ class AtomicFile {
 
   Result<> write(std::span<const std::byte> bytes);
   Result<> write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
+  // Writes everything to the disk, which is the slow part of commit().
+  Result<> flush();
   Result<> commit();
 
  private:
@@ -53,6 +55,7 @@ class AtomicFile {
   std::string path_;
   std::string temporary_;
   bool is_named_ = false;  // whether the file has its temporary name already
+  bool is_flushed_ = false;
   Fault fault_;
   int fd_ = -1;
 };

@@ -49,15 +49,16 @@ std::string first_line(const std::string& text) {
 
 }  // namespace
 
-std::string RestartPolicy::objection(const JobEnd& end, bool has_new_hosts) const {
+std::string RestartPolicy::objection(const JobEnd& end, const std::function<bool()>& replace_hosts) const {
   if (is_permanent(end.exit_code)) return "it would fail again in the same way";
   const bool never_started = end.exit_code == job::kExitStartup && !has_trained_;
-  if (never_started && (end.failed_hosts.empty() || !has_new_hosts)) return "it has never trained";
+  const std::string never_trained = "it has never trained";
+  if (never_started && end.failed_hosts.empty()) return never_trained;
   if (times_same_ >= kSameMax) {
     return fmt::format("it has failed in the same way {} times, after step {}", times_same_, end.step.value_or(0));
   }
   if (restarts_ >= max_) return fmt::format("--max-restarts {} allows no more restarts", max_);
-  return "";
+  return !replace_hosts() && never_started ? never_trained : "";
 }
 
 void RestartPolicy::count(const JobEnd& end) {
@@ -68,11 +69,11 @@ void RestartPolicy::count(const JobEnd& end) {
   furthest_step_ = std::max(furthest_step_, end.step.value_or(0));
 }
 
-RestartPolicy::Decision RestartPolicy::after(const JobEnd& end, bool has_new_hosts) {
+RestartPolicy::Decision RestartPolicy::after(const JobEnd& end, const std::function<bool()>& replace_hosts) {
   const bool is_failure = end.exit_code != job::kExitOk && end.exit_code != job::kExitPreempted && !end.killed_by_user;
   if (!is_failure || max_ == 0) return {};
   count(end);
-  std::string why_not = objection(end, has_new_hosts);
+  std::string why_not = objection(end, replace_hosts);
   if (!why_not.empty()) return {.why_not = std::move(why_not)};
   restarts_++;
   const int64_t waits = without_progress_++;
@@ -122,7 +123,7 @@ class Restarter {
 
   bool may_restart(JobEnd& end) {
     proc::SignalQueue signals;  // before the restart is announced, so that a signal that answers it ends the wait
-    const RestartPolicy::Decision decision = policy_.after(end, use_spares(end));
+    const RestartPolicy::Decision decision = policy_.after(end, [&] { return use_spares(end); });
     if (!decision.why_not.empty()) say(fmt::format("the job is not started again, because {}", decision.why_not));
     if (!decision.restarts) return false;
     restarts_.push_back(
@@ -137,7 +138,6 @@ class Restarter {
 
   // Replaces the hosts that have failed. Returns whether there was a spare host for each.
   bool use_spares(const JobEnd& end) {
-    if (job_.restarts_max == 0) return false;
     return std::ranges::all_of(end.failed_hosts, [&](size_t host) {
       const std::optional<std::string> used = job_.use_spare(host);
       if (used) say(*used);

@@ -25,17 +25,18 @@ class RestartPolicy {
     std::chrono::seconds wait{0};  // how long to wait before the restart
     std::string why_not = {};      // why a failed job does not start again; empty: it has no restarts at all
   };
-  // `has_new_hosts`: whether each host that failed has been replaced by a spare one.
+  // `replace_hosts`: replaces the hosts that have failed by spare ones, and returns whether there was one for each. It
+  // is called only if the job would otherwise start again.
   //
   // A job does not start again if its cause cannot go away: a wrong flag, damaged data, a start that has never
   // succeeded, or the same failure three times. Failures are the same if processes, of whatever rank, reported the same
   // error and the later run of the job got no further, or if a process was killed after the same step. The first
   // restart follows at once, and later ones after 1, 2, 4, ... 60 s. A run of the job that gets further than all before
   // it resets this.
-  Decision after(const JobEnd& end, bool has_new_hosts);
+  Decision after(const JobEnd& end, const std::function<bool()>& replace_hosts);
 
  private:
-  [[nodiscard]] std::string objection(const JobEnd& end, bool has_new_hosts) const;
+  [[nodiscard]] std::string objection(const JobEnd& end, const std::function<bool()>& replace_hosts) const;
   void count(const JobEnd& end);
 
   const int64_t max_;

@@ -60,10 +60,17 @@ std::string states_bytes(const CheckpointContent& content, uint32_t params_crc) 
   return to_ndarray_bytes(arrays);
 }
 
-Result<> write_whole(const std::string& path, std::string_view bytes, const AtomicFile::Fault& fault) {
+// Returns a file that is whole on the disk, but not yet in its place.
+Result<AtomicFile> written(const std::string& path, std::string_view bytes, const AtomicFile::Fault& fault) {
   DT_TRY(AtomicFile file, AtomicFile::create(path, fault));
   DT_TRY_VOID(file.write(bytes));
-  return file.commit();
+  DT_TRY_VOID(file.flush());
+  return file;
+}
+
+// Calls `replace`, which puts files in place, under the claim if there is one.
+Result<> put_in_place(CheckpointClaim* claim, const std::function<Result<>()>& replace) {
+  return claim == nullptr ? replace() : claim->hold(replace);
 }
 
 // The path under which states are stored for a moment, because the two files of a checkpoint cannot be replaced in one
@@ -182,10 +189,10 @@ Result<> finish_earlier_save(const CheckpointName& name, const AtomicFile::Fault
   return belongs ? rename_file(spare_path(name), name.states_path(), fault) : Result<>{};
 }
 
-Result<> replace_both(const CheckpointName& name, std::string_view states, std::string_view params,
+Result<> replace_both(const CheckpointName& name, AtomicFile states, AtomicFile params,
                       const AtomicFile::Fault& fault) {
-  DT_TRY_VOID(write_whole(spare_path(name), states, fault));
-  Result<> replaced = write_whole(name.params_path(), params, fault);
+  DT_TRY_VOID(states.commit());
+  Result<> replaced = params.commit();
   if (!replaced) {
     ::unlink(spare_path(name).c_str());
     return replaced;
@@ -193,11 +200,10 @@ Result<> replace_both(const CheckpointName& name, std::string_view states, std::
   return rename_file(spare_path(name), name.states_path(), fault);
 }
 
-Result<> replace_with_params_alone(const CheckpointName& name, std::string_view params,
-                                   const AtomicFile::Fault& fault) {
+Result<> replace_with_params_alone(const CheckpointName& name, AtomicFile params, const AtomicFile::Fault& fault) {
   const bool had_states = exists(name.states_path());
   if (had_states) DT_TRY_VOID(rename_file(name.states_path(), spare_path(name), fault));
-  Result<> replaced = write_whole(name.params_path(), params, fault);
+  Result<> replaced = params.commit();
   if (replaced) {
     ::unlink(spare_path(name).c_str());
   } else if (had_states) {
@@ -240,13 +246,22 @@ std::string CheckpointName::stem() const {
   return epoch ? fmt::format("{}-{:04}", prefix, *epoch) : fmt::format("{}-last", prefix);
 }
 
-Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& content,
-                          const AtomicFile::Fault& fault) {
-  DT_TRY_VOID(write_whole(name.prefix + "-symbol.json", content.symbol, fault));
-  const std::string params = params_bytes(content.view);
-  DT_TRY_VOID(finish_earlier_save(name, fault));
-  if (!content.with_states) return replace_with_params_alone(name, params, fault);
-  return replace_both(name, states_bytes(content, checksum(params)), params, fault);
+Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& content, const AtomicFile::Fault& fault,
+                          CheckpointClaim* claim) {
+  DT_TRY(AtomicFile symbol, written(name.prefix + "-symbol.json", content.symbol, fault));
+  const std::string bytes = params_bytes(content.view);
+  DT_TRY(AtomicFile params, written(name.params_path(), bytes, fault));
+  std::optional<AtomicFile> states;
+  if (content.with_states) {
+    DT_TRY(AtomicFile file, written(spare_path(name), states_bytes(content, checksum(bytes)), fault));
+    states.emplace(std::move(file));
+  }
+  return put_in_place(claim, [&]() -> Result<> {
+    DT_TRY_VOID(symbol.commit());
+    DT_TRY_VOID(finish_earlier_save(name, fault));
+    if (states) return replace_both(name, *std::move(states), std::move(params), fault);
+    return replace_with_params_alone(name, std::move(params), fault);
+  });
 }
 
 std::string best_params_path(const std::string& prefix) {
@@ -254,9 +269,13 @@ std::string best_params_path(const std::string& prefix) {
 }
 
 Result<> write_best(const std::string& prefix, const std::string& symbol, const ParameterView& view,
-                    const AtomicFile::Fault& fault) {
-  DT_TRY_VOID(write_whole(prefix + "-symbol.json", symbol, fault));
-  return write_whole(best_params_path(prefix), params_bytes(view), fault);
+                    const AtomicFile::Fault& fault, CheckpointClaim* claim) {
+  DT_TRY(AtomicFile symbol_file, written(prefix + "-symbol.json", symbol, fault));
+  DT_TRY(AtomicFile params, written(best_params_path(prefix), params_bytes(view), fault));
+  return put_in_place(claim, [&]() -> Result<> {
+    DT_TRY_VOID(symbol_file.commit());
+    return params.commit();
+  });
 }
 
 // Removes the states first: weights without states are still a checkpoint, but states alone are not.

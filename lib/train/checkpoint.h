@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "tensor/ndarray_file.h"
 #include "tensor/parameters.h"
+#include "train/checkpoint_claim.h"
 #include "train/checkpoint_header.h"
 
 namespace dtrain::train {
@@ -41,15 +42,16 @@ struct CheckpointContent {
 
 // Once a checkpoint of this name exists, a complete one is on disk at every moment: the earlier or the new one, with
 // weights and states of the same step. This holds whichever call fails and whenever the process ends, even several
-// times in a row. `fault`: see AtomicFile; it is also called for the renames of .states.
+// times in a row. `claim`: if it is given, the files are put in place only while it holds. `fault`: see AtomicFile; it
+// is also called for the renames of .states.
 Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& content,
-                          const AtomicFile::Fault& fault = nullptr);
+                          const AtomicFile::Fault& fault = nullptr, CheckpointClaim* claim = nullptr);
 
 // Writes only the weights and the symbol file, as PREFIX-best. Training cannot continue from it, because it has no
 // position.
 std::string best_params_path(const std::string& prefix);
 Result<> write_best(const std::string& prefix, const std::string& symbol, const ParameterView& view,
-                    const AtomicFile::Fault& fault = nullptr);
+                    const AtomicFile::Fault& fault = nullptr, CheckpointClaim* claim = nullptr);
 
 // Removes those files of a checkpoint that exist.
 void remove_checkpoint(const CheckpointName& name);

@@ -97,7 +97,7 @@ void CheckpointWriter::serve() {
 
 Result<> CheckpointWriter::write_files() {
   if (snapshot_.is_best) {
-    DT_TRY_VOID(write_best(options_.prefix, options_.symbol, snapshot_.view(), options_.fault));
+    DT_TRY_VOID(write_best(options_.prefix, options_.symbol, snapshot_.view(), options_.fault, options_.claim));
     options_.log.info("{}", saved_line(best_params_path(options_.prefix)));
   }
   if (!snapshot_.checkpoint) return {};
@@ -108,7 +108,7 @@ Result<> CheckpointWriter::write_files() {
                                 .slots = snapshot_.state.slots,
                                 .header = snapshot_.header,
                                 .with_states = snapshot_.with_states},
-                               options_.fault));
+                               options_.fault, options_.claim));
   options_.log.info("{}", saved_line(name.params_path()));
   if (snapshot_.with_states) options_.log.info("Saved optimizer state to \"{}\"", name.states_path());
   for (const CheckpointName& outdated : snapshot_.outdated) remove_checkpoint(outdated);

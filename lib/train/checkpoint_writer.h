@@ -44,6 +44,7 @@ struct CheckpointWriterOptions {
   Waits& waits;
   Log log;
   AtomicFile::Fault fault = nullptr;  // for tests; see AtomicFile
+  CheckpointClaim* claim = nullptr;   // files are put in place under it; null: nobody else writes them
 };
 
 // One thread calls it. The first error of a write is kept, and all later calls return it.

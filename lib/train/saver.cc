@@ -16,7 +16,8 @@ Saver::Saver(SaverParts parts)
                .symbol = writes() ? graph::symbol_text(parts_.graph) : std::string(),
                .waits = parts_.waits,
                .log = parts_.log,
-               .fault = parts_.fault}) {}
+               .fault = parts_.fault,
+               .claim = parts_.claim}) {}
 
 void Saver::begin(bool meets, const Start& start) {
   const std::optional<StartFrom>& from = parts_.spec.start_from;

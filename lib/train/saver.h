@@ -39,6 +39,7 @@ struct SaverParts {
   Waits& waits;
   Log log;
   AtomicFile::Fault fault = nullptr;  // for tests: as in CheckpointWriter
+  CheckpointClaim* claim = nullptr;   // as in CheckpointWriter
 };
 
 // All workers call these functions at the same points. A save copies the checkpoint in memory, and a thread writes it

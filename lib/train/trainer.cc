@@ -120,7 +120,8 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
               .coordinator = parts_.coordinator,
               .waits = parts_.waits,
               .log = parts_.log,
-              .fault = parts_.checkpoint_fault}),
+              .fault = parts_.checkpoint_fault,
+              .claim = parts_.claim}),
       regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log),
       monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.log) {
   if (spec_.tune_decoders) tuner_.emplace(*spec_.tune_decoders);

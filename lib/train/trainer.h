@@ -18,6 +18,7 @@
 #include "kvstore/store.h"
 #include "telemetry/record.h"
 #include "telemetry/tracer.h"
+#include "train/checkpoint_claim.h"
 #include "train/outcome.h"
 #include "train/train_spec.h"
 #include "train/validation.h"
@@ -36,6 +37,7 @@ struct TrainParts {
   // exec::Backend). If `inference` or validation_data is null, there is no validation.
   exec::DeviceGroup* inference = nullptr;
   data::Loader* validation_data = nullptr;
+  CheckpointClaim* claim = nullptr;             // under which checkpoints are written; null: nobody else writes them
   ValidationWatch* validation_watch = nullptr;  // observes each validation; may be null
   kvstore::Store& store;
   job::Coordinator& coordinator;

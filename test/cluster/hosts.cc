@@ -166,6 +166,14 @@ std::string Hosts::processes() const {
   return text;
 }
 
+pid_t Hosts::find_process(const std::string& words) const {
+  std::istringstream lines(processes());
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(words) != std::string::npos) return std::stoi(line);
+  }
+  return 0;
+}
+
 bool Hosts::all_quiet(double seconds) const {
   const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
   while (!processes().empty()) {

@@ -2,6 +2,8 @@
 // and sshd. The script test/cluster/hosts makes them. Needs root and the packages that scripts/setup installs.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +41,8 @@ class Hosts {
   [[nodiscard]] std::vector<std::string> on(int i, const std::vector<std::string>& command) const;
   // The processes on all hosts except sshd, one line each: id and command line.
   [[nodiscard]] std::string processes() const;
+  // The id of such a process whose command line contains `words`; 0 if there is none.
+  [[nodiscard]] pid_t find_process(const std::string& words) const;
   // Waits until no such process is left; returns false when the time is up.
   [[nodiscard]] bool all_quiet(double seconds) const;
   // The command lines of all calls of ssh so far, one per line.

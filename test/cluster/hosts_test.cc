@@ -197,6 +197,39 @@ TEST_CASE("a host that is cut off ends the job, and its processes end too", "[ho
   CHECK(quiet);
 }
 
+// The host of worker 0 still runs, but only the shared disk reaches it. Its worker 0 may not write checkpoints any
+// more.
+TEST_CASE("a job whose host is cut off goes on with the spare host", "[hosts-cut]") {
+  const auto hosts = make_or_skip<Hosts>(3);
+  if (hosts == nullptr) return;
+  const TempDir dir;
+  must(write_file_atomic(dir.path("hosts"),
+                         hosts->address(0) + "\n" + hosts->address(1) + "\n" + hosts->address(2) + " spare=1\n"));
+  Process launcher(
+      launch(*hosts,
+             command_line("--run-dir run --max-restarts 2 --num-epochs 30 --save-period 1 --inject step-ms=10 "
+                          "-H",
+                          dir.path("hosts")),
+             2, 1),
+      hosts->options(dir.path()));
+  await_output(launcher, "Saved checkpoint", kHostsStartSeconds);
+  const bool begins_there = contains(launcher.output(), "join role=worker rank=0 host=node2");
+  hosts->cut_off(1);
+  const Ended end = launcher.wait(kHostsJobSeconds);
+  INFO(end.output);
+  CHECK(begins_there);
+  CHECK(end.code == 0);
+  CHECK(
+      contains(end.output, "dtrain: the spare host " + hosts->address(2) + " takes the place of " + hosts->address(1)));
+  CHECK(contains(end.output, "join role=worker rank=0 host=node3"));
+  CHECK(contains(end.output, "dtrain: the job was restarted once"));
+  CHECK(std::filesystem::exists(dir.path("run/lenet-0030.params")));
+  CHECK(must(read_file(dir.path("run/lenet.lock"))).starts_with("attempt 2: "));
+  const bool quiet = hosts->all_quiet(kHostsJobSeconds);
+  INFO(hosts->processes());
+  CHECK(quiet);
+}
+
 // The scheduler hears both. The cut swallows packets, so only the worker's pings notice it.
 TEST_CASE("a cut between one worker and one server ends the job and names both", "[hosts-cut]") {
   const auto hosts = make_or_skip<Hosts>(3);

@@ -59,15 +59,6 @@ std::vector<std::string> launch(const Hosts& hosts, const std::vector<std::strin
                       endless_training(Heartbeats::kDefault), "--start-timeout 90 --run-dir run", more);
 }
 
-// The id of a process on the hosts whose command line contains `words`; 0 if there is none.
-pid_t find_process(const Hosts& hosts, const std::string& words) {
-  std::istringstream lines(hosts.processes());
-  for (std::string line; std::getline(lines, line);) {
-    if (contains(line, words)) return std::stoi(line);
-  }
-  return 0;
-}
-
 // The mpirun that was started in `dir`; 0 if there is none.
 pid_t find_mpirun(const TempDir& dir) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -132,7 +123,7 @@ TEST_CASE("nothing of a job of mpirun stays behind, whoever ends", "[mpi]") {
     words = "[mpirun] mpirun was killed by signal 9";
   }
   SECTION("the agent of a host is killed, and mpirun stops the others") {
-    const pid_t agent = find_process(*hosts, "launch-agent --connect");
+    const pid_t agent = hosts->find_process("launch-agent --connect");
     REQUIRE(agent > 0);
     REQUIRE(::kill(agent, SIGKILL) == 0);
     words = "was lost with its host";
@@ -147,6 +138,26 @@ TEST_CASE("nothing of a job of mpirun stays behind, whoever ends", "[mpi]") {
   INFO(end.output);
   CHECK(end.code == code);
   CHECK(contains(end.output, words));
+  CHECK(mpirun_has_ended(dir));
+}
+
+TEST_CASE("a job of mpirun is started again", "[mpi]") {
+  const std::string mpirun = GENERATE(kOpenMpi, kMpich);
+  const auto hosts = hosts_or_skip(mpirun);
+  if (hosts == nullptr) return;
+  const TempDir dir;
+  Process launcher(launch(*hosts, command_line("--max-restarts 1 --num-epochs 20 --save-period 1 --inject step-ms=5")),
+                   options(*hosts, dir, mpirun));
+  await_output(launcher, "Saved checkpoint", kHostsStartSeconds);
+  const pid_t worker = hosts->find_process("--role worker --rank 1");
+  REQUIRE(worker > 0);
+  REQUIRE(::kill(worker, SIGKILL) == 0);
+  const Ended end = launcher.wait(kHostsJobSeconds);
+  INFO(end.output);
+  CHECK(end.code == 0);
+  CHECK(contains(end.output, "dtrain: the job was restarted once"));
+  CHECK(contains(end.output, "worker 1 on " + hosts->address(0) + " was killed by signal 9 (Killed)"));
+  CHECK(hosts->all_quiet(kHostsQuietSeconds));
   CHECK(mpirun_has_ended(dir));
 }
 

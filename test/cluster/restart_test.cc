@@ -11,6 +11,7 @@
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
 #include "support/command_line.h"
+#include "support/must.h"
 #include "support/text.h"
 
 using namespace dtrain;
@@ -89,12 +90,12 @@ class Jobs {
   [[nodiscard]] std::string weights(const std::string& run_dir) const {
     return read_file(dir_.path(run_dir) + "/lenet-0015.params").value_or("none of " + run_dir);
   }
-
- private:
+  [[nodiscard]] std::string path(const std::string& name) const { return dir_.path(name); }
   [[nodiscard]] ProcessOptions options() const {
     return {.deadline_s = kRunSeconds, .directory = dir_.path(), .environment = {"XDG_RUNTIME_DIR=" + dir_.path()}};
   }
 
+ private:
   TempDir dir_;
   std::vector<std::string> kind_;
 };
@@ -126,4 +127,32 @@ TEST_CASE("a job that fails in the same step each time is not restarted for ever
   INFO(end.output);
   CHECK(end.code == 1);
   CHECK(contains(end.output, "dtrain: the job is not started again, because it has failed in the same way 3 times"));
+}
+
+// As when the host of worker 0 is cut off from all but the shared disk: the launcher starts the job elsewhere, and the
+// process that it could not stop wakes up later.
+TEST_CASE("a run that stood still while another one took its place writes no checkpoint", "[restart]") {
+  const Jobs jobs({});
+  const std::string prefix = jobs.path("weights");
+  Process first(jobs.command("first", command_line("--num-epochs 100000 --save-model-prefix", prefix)), jobs.options());
+  await_output(first, "Saved checkpoint", kRunSeconds);
+  first.signal(SIGSTOP);
+  const std::vector<std::string> second = command_line("--num-epochs 30 --save-model-prefix", prefix);
+  const Ended refused = jobs.run("second", second);
+  INFO(refused.output);
+  CHECK(refused.code == 2);
+  CHECK(contains(refused.output, "another run, '" + jobs.path("first") + " on "));
+  ProcessOptions restarted = jobs.options();
+  restarted.environment.emplace_back("DTRAIN_RESTART=1");
+  const Ended end = test::run(jobs.command("second", second), restarted);
+  INFO(end.output);
+  REQUIRE(end.code == 0);
+  const std::string saved = must(read_file(jobs.path("weights-0030.params")));
+  first.signal(SIGCONT);
+  const Ended late = first.wait(kRunSeconds);
+  INFO(late.output);
+  CHECK(late.code == 2);
+  CHECK(contains(late.output, "now belong to another run, '" + jobs.path("second") + " on "));
+  CHECK(must(read_file(jobs.path("weights-0030.params"))) == saved);
+  CHECK(must(read_file(jobs.path("weights.lock"))).starts_with("attempt 2: "));
 }

@@ -177,6 +177,30 @@ TEST_CASE("a job that is stopped at its time limit continues to the bytes of an 
   CHECK(site->slurm().all_quiet(kGoneSeconds));
 }
 
+TEST_CASE("a job that its launcher may not start again goes back into Slurm's queue", "[slurm-submit]") {
+  const auto site = Site::make();
+  if (site == nullptr) return;
+  Process job(Site::submitted({"--num-epochs", "40", "--inject", "step-ms=20", "--max-restarts", "1"}),
+              site->options());
+  const auto kill_after = [&](const std::string& text) {
+    await_output(job, text, kBeginSeconds);
+    const pid_t worker = site->slurm().hosts().find_process("--role worker --rank 1");
+    REQUIRE(worker > 0);
+    REQUIRE(::kill(worker, SIGKILL) == 0);
+  };
+  kill_after("Saved checkpoint to \"" + site->path("run/lenet-0002.params"));
+  kill_after("Saved checkpoint to \"" + site->path("run/lenet-0010.params"));
+  await_output(job, "back into the queue (for the first time)", kBeginSeconds);
+  CHECK(site->run({"scontrol", "update", "JobId=" + site->number(), "StartTime=now"}).code == 0);
+  const Ended end = job.wait(kEndSeconds);
+  INFO(end.output);
+  CHECK(end.code == 0);
+  CHECK(contains(end.output, "dtrain: restart 1 of 1: all processes start again"));
+  CHECK(contains(end.output, "dtrain: the job is queued again, because it failed and --max-restarts allows it"));
+  CHECK(site->exists("run/lenet-0040.params"));
+  CHECK(site->slurm().all_quiet(kGoneSeconds));
+}
+
 TEST_CASE("a job that Slurm does not take is an error in its words, and nothing stays queued", "[slurm-submit]") {
   const auto site = Site::make();
   if (site == nullptr) return;

@@ -19,11 +19,18 @@ JobEnd start_failed(std::vector<size_t> hosts = {}) {
   return {.exit_code = job::kExitStartup, .error = "node2 cannot be reached", .failed_hosts = std::move(hosts)};
 }
 
+bool no_spare() {
+  return false;
+}
+bool spare() {
+  return true;
+}
+
 // The waits before the restarts that follow these ends, in seconds; -1: no restart.
 std::vector<int64_t> waits_after(RestartPolicy policy, const std::vector<JobEnd>& ends) {
   std::vector<int64_t> waits;
   for (const JobEnd& end : ends) {
-    const RestartPolicy::Decision decision = policy.after(end, false);
+    const RestartPolicy::Decision decision = policy.after(end, no_spare);
     waits.push_back(decision.restarts ? decision.wait.count() : -1);
   }
   return waits;
@@ -31,7 +38,7 @@ std::vector<int64_t> waits_after(RestartPolicy policy, const std::vector<JobEnd>
 
 std::string why_not(RestartPolicy policy, const std::vector<JobEnd>& ends) {
   std::string why;
-  for (const JobEnd& end : ends) why = policy.after(end, false).why_not;
+  for (const JobEnd& end : ends) why = policy.after(end, no_spare).why_not;
   return why;
 }
 
@@ -72,9 +79,20 @@ TEST_CASE("a job whose cause cannot go away does not start again", "[launch]") {
 
 TEST_CASE("a start that fails is tried again if the job has trained before, or if its host is replaced", "[launch]") {
   CHECK(why_not(RestartPolicy(5), {start_failed({2})}) == "it has never trained");
-  CHECK(RestartPolicy(5).after(start_failed({2}), true).restarts);
-  CHECK_FALSE(RestartPolicy(5).after(start_failed(), true).restarts);  // no host is to blame
+  CHECK(RestartPolicy(5).after(start_failed({2}), spare).restarts);
+  CHECK_FALSE(RestartPolicy(5).after(start_failed(), spare).restarts);  // no host is to blame
   CHECK(waits_after(RestartPolicy(5), {killed_after(3), start_failed({2})}) == std::vector<int64_t>{0, 1});
+}
+
+TEST_CASE("a spare host is taken only for a job that starts again", "[launch]") {
+  int taken = 0;
+  const auto take = [&taken] { return ++taken > 0; };
+  RestartPolicy policy(1);
+  CHECK(policy.after(killed_after(1), take).restarts);
+  CHECK(taken == 1);
+  CHECK_FALSE(policy.after(killed_after(2), take).restarts);
+  CHECK_FALSE(RestartPolicy(0).after(killed_after(1), take).restarts);
+  CHECK(taken == 1);
 }
 
 TEST_CASE("the third failure of the same kind is the last", "[launch]") {

@@ -60,6 +60,7 @@ bool is_log(std::string_view name) {
 // Whether this is the name of a checkpoint file: PREFIX-symbol.json, PREFIX-NNNN.params, PREFIX-last.states and the
 // like.
 bool is_checkpoint(std::string_view name, const std::string& network) {
+  if (name == network + train::kClaimSuffix) return true;
   if (!name.starts_with(network + "-")) return false;
   if (name.ends_with(train::kSpareSuffix)) name.remove_suffix(train::kSpareSuffix.size());
   return name.ends_with("-symbol.json") || name.ends_with(".params") || name.ends_with(".states");

@@ -23,10 +23,23 @@ std::vector<std::string> names_of_classes(const TrainingSetup& setup) {
       .value_or(std::vector<std::string>());
 }
 
+// Taken before the newest checkpoint is looked for, so that none is written after that by an earlier run.
+Result<std::unique_ptr<train::CheckpointClaim>> claim_checkpoints(const TrainingSetup& setup) {
+  if (!setup.keeps_weights || setup.coordinator.rank() != 0) return nullptr;
+  const job::Flags& flags = setup.process.flags;
+  const std::string& run_dir = setup.process.run_dir.path();
+  const std::string owner = fmt::format("{} on {}, process {}", run_dir, host_name(), ::getpid());
+  const bool is_restart = flags.launch.restart > 0;
+  return train::CheckpointClaim::take(
+      save_prefix(flags, run_dir), owner,
+      is_restart ? train::CheckpointClaim::Take::kAlways : train::CheckpointClaim::Take::kIfFree, setup.waits);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Training>> Training::build(const TrainingSetup& setup, const MakeStore& make_store) {
   DT_TRY_VOID(role::check_memory(setup.process.flags, setup.network, usable_memory().bytes, setup.host.workers));
+  DT_TRY(std::unique_ptr<train::CheckpointClaim> claim, claim_checkpoints(setup));
   std::vector<size_t> bucket_begin = plan_buckets(setup.process.flags, setup.network);
   DT_TRY(TrainingOptions options, training_options({.flags = setup.process.flags,
                                                     .spec = setup.spec,
@@ -39,6 +52,7 @@ Result<std::unique_ptr<Training>> Training::build(const TrainingSetup& setup, co
                                                     .rank = setup.coordinator.rank(),
                                                     .keeps_weights = setup.keeps_weights}));
   std::unique_ptr<Training> training(new Training(setup, std::move(bucket_begin), std::move(options)));
+  training->claim_ = std::move(claim);
   DT_TRY_VOID(training->compile());
   DT_TRY_VOID(training->check_memory());
   DT_TRY_VOID(training->make_store(make_store));
@@ -62,6 +76,7 @@ Result<std::unique_ptr<Training>> Training::build(const TrainingSetup& setup, co
                                          .data = parts.data.train.get(),
                                          .inference = training->inference_.get(),
                                          .validation_data = training->validation_data_.get(),
+                                         .claim = training->claim_.get(),
                                          .validation_watch = training->class_report_.get(),
                                          .store = *training->store_,
                                          .coordinator = parts.coordinator,

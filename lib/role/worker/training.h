@@ -71,6 +71,7 @@ class Training {
   std::vector<std::unique_ptr<telemetry::Sink>> sinks();
 
   TrainingSetup setup_;
+  std::unique_ptr<train::CheckpointClaim> claim_;  // null if this process writes no checkpoints
   std::vector<size_t> bucket_begin_;
   TrainingOptions options_;
   Pacer pacer_;

@@ -33,7 +33,11 @@ PATIENCE_S = 120
 TORCH_JOB = """
 import os, torch, torch.distributed as dist
 from torch import nn
-dist.init_process_group("gloo")
+# With the store that PyTorch 2.15 takes by default, the restarted workers wait for each other forever in their first step.
+var = os.environ
+store = dist.TCPStore(var["MASTER_ADDR"], int(var["MASTER_PORT"]), is_master=False)
+store = dist.PrefixStore("attempt" + var["TORCHELASTIC_RESTART_COUNT"], store)
+dist.init_process_group("gloo", store=store, rank=int(var["RANK"]), world_size=int(var["WORLD_SIZE"]))
 torch.manual_seed(1)
 torch.set_num_threads(1)
 net = nn.Sequential(nn.Conv2d(1, 20, 5), nn.Tanh(), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.Tanh(), nn.MaxPool2d(2),
@@ -62,8 +66,9 @@ while True:
 class Job:
     """A job whose lines arrive with their times."""
 
-    def __init__(self, command, environment, is_step, is_victim):
-        self.is_step, self.is_victim = is_step, is_victim
+    def __init__(self, command, environment, is_step, is_victim, starts_again=""):
+        """starts_again: words of the line that the job prints before it starts again; empty: it prints none"""
+        self.is_step, self.is_victim, self.starts_again = is_step, is_victim, starts_again
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                         start_new_session=True, env=dict(os.environ, **environment))
         self.lines, self.seen = queue.Queue(), []
@@ -74,13 +79,16 @@ class Job:
             self.lines.put((time.monotonic(), line))
 
     def next_step(self):
+        return self.next(self.is_step)
+
+    def next(self, is_wanted):
         while True:
             try:
                 when, line = self.lines.get(timeout=PATIENCE_S)
             except queue.Empty:
-                raise SystemExit("error: no step for two minutes:\n" + "".join(self.seen[-30:])) from None
+                raise SystemExit("error: nothing for two minutes:\n" + "".join(self.seen[-30:])) from None
             self.seen.append(line)
-            if self.is_step(line):
+            if is_wanted(line):
                 return when
 
     def victim(self):
@@ -106,7 +114,10 @@ class Job:
             killed = time.monotonic()
             while pathlib.Path(f"/proc/{victim}").exists() and time.monotonic() < killed + 0.2:
                 time.sleep(0.001)
-            self.drain_until(killed)
+            if self.starts_again:
+                self.next(lambda line: self.starts_again in line)
+            else:
+                self.drain_until(killed)
             return self.next_step() - killed
         finally:
             os.killpg(self.process.pid, signal.SIGTERM)
@@ -138,7 +149,7 @@ def dtrain_job(directory, token):
                "--max-restarts", "1", "--run-dir", run_dir]
     return Job(command, {}, lambda line: "[worker 0 " in line and "Speed:" in line,
                lambda words, _: run_dir.encode() in words and words[words.index(b"--rank") + 1:][:1] == [b"1"]
-               and b"worker" in words if b"--rank" in words else False)
+               and b"worker" in words if b"--rank" in words else False, starts_again="dtrain: restart 1 of 1")
 
 
 def torch_job(directory, token, python):
