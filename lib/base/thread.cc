@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -28,6 +30,13 @@ void bind_thread(std::span<const int> cpus) {
   CPU_ZERO(&set);
   for (const int cpu : cpus) CPU_SET(cpu, &set);
   (void)sched_setaffinity(0, sizeof(set), &set);
+}
+
+// Linux weighs the threads of a process one by one: nice 10 has a weight of 110, where nice 0 has 1024.
+void run_in_background() {
+  constexpr int kNicer = 10;
+  const auto thread = static_cast<id_t>(::gettid());
+  (void)::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + kNicer);
 }
 
 ThreadPool::ThreadPool(int threads, const std::string& name) {

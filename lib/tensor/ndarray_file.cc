@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <tuple>
 #include <type_traits>
 
 #include "tensor/ndarray_reader.h"
@@ -22,7 +23,9 @@ void put(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-void put_array(std::string& out, const StoredArrayView& array) {
+// What precedes the values of an array.
+std::string array_head(const StoredArrayView& array) {
+  std::string out;
   put(out, kNdarrayVersion2);
   put(out, kDense);
   put(out, static_cast<int32_t>(array.shape.size()));
@@ -30,13 +33,20 @@ void put_array(std::string& out, const StoredArrayView& array) {
   const int64_t expected = array.shape.empty() ? 0 : element_count(array.shape);
   DT_CHECK(static_cast<int64_t>(count) == expected, "'{}' has {} values, which does not match its shape {}", array.name,
            count, to_string(array.shape));
-  if (array.shape.empty()) return;
+  if (array.shape.empty()) return out;
   for (const int64_t dimension : array.shape) put(out, dimension);
   put(out, kCpu);
   put(out, int32_t{0});
   put(out, static_cast<int32_t>(array.values.index() == 0 ? StoredType::kFloat32 : StoredType::kUint8));
-  std::visit([&](const auto& values) { out.append(reinterpret_cast<const char*>(values.data()), values.size_bytes()); },
-             array.values);
+  return out;
+}
+
+std::string_view bytes_of(const StoredArrayView& array) {
+  return std::visit(
+      [](const auto& values) {
+        return std::string_view(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+      },
+      array.values);
 }
 
 // Converts an IEEE 754 binary16 value. The conversion is exact for every value; a NaN remains a NaN.
@@ -123,22 +133,33 @@ Result<> refuse_unreadable(const std::vector<StoredEntry>& entries) {
 
 }  // namespace
 
+Result<> to_ndarray_bytes(std::span<const StoredArrayView> arrays,
+                          const std::function<Result<>(std::string_view piece)>& sink) {
+  std::string begin;
+  put(begin, kNdarrayListMagic);
+  put(begin, uint64_t{0});
+  put(begin, static_cast<uint64_t>(arrays.size()));
+  DT_TRY_VOID(sink(begin));
+  for (const StoredArrayView& array : arrays) {
+    DT_TRY_VOID(sink(array_head(array)));
+    DT_TRY_VOID(sink(bytes_of(array)));
+  }
+  std::string names;
+  put(names, static_cast<uint64_t>(arrays.size()));
+  for (const StoredArrayView& array : arrays) {
+    put(names, static_cast<uint64_t>(array.name.size()));
+    names += array.name;
+  }
+  return sink(names);
+}
+
 std::string to_ndarray_bytes(std::span<const StoredArrayView> arrays) {
   std::string out;
-  size_t bytes = 64;
-  for (const StoredArrayView& array : arrays) {
-    bytes += 128 + array.name.size() + std::visit([](const auto& values) { return values.size_bytes(); }, array.values);
-  }
-  out.reserve(bytes);
-  put(out, kNdarrayListMagic);
-  put(out, uint64_t{0});
-  put(out, static_cast<uint64_t>(arrays.size()));
-  for (const StoredArrayView& array : arrays) put_array(out, array);
-  put(out, static_cast<uint64_t>(arrays.size()));
-  for (const StoredArrayView& array : arrays) {
-    put(out, static_cast<uint64_t>(array.name.size()));
-    out += array.name;
-  }
+  const auto append = [&out](std::string_view piece) -> Result<> {
+    out += piece;
+    return {};
+  };
+  std::ignore = to_ndarray_bytes(arrays, append);
   return out;
 }
 

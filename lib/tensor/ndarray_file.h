@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,9 @@ struct StoredArrayView {
 // rounded to the nearest value, the others are exact. Sparse arrays, and arrays of other types, are rejected with an
 // Error that names them.
 std::string to_ndarray_bytes(std::span<const StoredArrayView> arrays);
+// Passes the same bytes on in order, piece by piece, without a copy of the values. Ends with the first error of `sink`.
+Result<> to_ndarray_bytes(std::span<const StoredArrayView> arrays,
+                          const std::function<Result<>(std::string_view piece)>& sink);
 Result<std::vector<StoredArray>> parse_ndarray_bytes(std::string_view bytes);
 
 Result<std::vector<StoredArray>> read_stored_arrays(const std::string& path);

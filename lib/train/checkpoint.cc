@@ -33,7 +33,8 @@ uint32_t checksum(const std::vector<NamedArray>& arrays) {
   return crc;
 }
 
-std::string params_bytes(const ParameterView& view) {
+// The arrays of .params. They refer to the view's values.
+std::vector<StoredArrayView> params_arrays(const ParameterView& view) {
   std::vector<StoredArrayView> arrays;
   for (const ParameterSpan& p : view.parameters) {
     arrays.push_back({fmt::format("{}{}", kParameter, p.name), p.shape, std::span<const float>(p.weight)});
@@ -41,10 +42,48 @@ std::string params_bytes(const ParameterView& view) {
   for (const ParameterSpan& p : view.statistics) {
     arrays.push_back({fmt::format("{}{}", kStatistic, p.name), p.shape, std::span<const float>(p.weight)});
   }
-  return to_ndarray_bytes(arrays);
+  return arrays;
 }
 
-std::string states_bytes(const CheckpointContent& content, uint32_t params_crc) {
+// A file that is whole on the disk, but not yet in its place.
+struct Written {
+  AtomicFile file;
+  uint32_t checksum = 0;  // of its bytes
+};
+
+// Small pieces of the file are collected, and the values of large arrays written from where they are, so that the
+// checkpoint is not copied once more.
+Result<Written> written(const std::string& path, std::span<const StoredArrayView> arrays,
+                        const AtomicFile::Fault& fault) {
+  constexpr size_t kCollected = size_t{1} << 20;
+  DT_TRY(AtomicFile file, AtomicFile::create(path, fault));
+  uint32_t crc = 0;
+  std::string collected;
+  DT_TRY_VOID(to_ndarray_bytes(arrays, [&](std::string_view piece) -> Result<> {
+    crc = crc32c(std::as_bytes(std::span(piece)), crc);
+    if (collected.size() + piece.size() > kCollected) {
+      DT_TRY_VOID(file.write(collected));
+      collected.clear();
+    }
+    if (piece.size() >= kCollected) return file.write(piece);
+    collected += piece;
+    return {};
+  }));
+  DT_TRY_VOID(file.write(collected));
+  DT_TRY_VOID(file.flush());
+  return Written{std::move(file), crc};
+}
+
+Result<AtomicFile> written(const std::string& path, std::string_view text, const AtomicFile::Fault& fault) {
+  DT_TRY(AtomicFile file, AtomicFile::create(path, fault));
+  DT_TRY_VOID(file.write(text));
+  DT_TRY_VOID(file.flush());
+  return file;
+}
+
+// `path`: where the states are put first.
+Result<AtomicFile> written_states(const std::string& path, const CheckpointContent& content, uint32_t params_crc,
+                                  const AtomicFile::Fault& fault) {
   CheckpointHeader header = content.header;
   header.params_crc = params_crc;
   header.slots_crc = checksum(content.slots);
@@ -57,15 +96,8 @@ std::string states_bytes(const CheckpointContent& content, uint32_t params_crc) 
   for (const NamedArray& slot : content.slots) {
     arrays.push_back({fmt::format("{}{}", kState, slot.name), slot.shape, std::span<const float>(slot.values)});
   }
-  return to_ndarray_bytes(arrays);
-}
-
-// Returns a file that is whole on the disk, but not yet in its place.
-Result<AtomicFile> written(const std::string& path, std::string_view bytes, const AtomicFile::Fault& fault) {
-  DT_TRY(AtomicFile file, AtomicFile::create(path, fault));
-  DT_TRY_VOID(file.write(bytes));
-  DT_TRY_VOID(file.flush());
-  return file;
+  DT_TRY(Written states, written(path, arrays, fault));
+  return std::move(states.file);
 }
 
 // Calls `replace`, which puts files in place, under the claim if there is one.
@@ -249,18 +281,17 @@ std::string CheckpointName::stem() const {
 Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& content, const AtomicFile::Fault& fault,
                           CheckpointClaim* claim) {
   DT_TRY(AtomicFile symbol, written(name.prefix + "-symbol.json", content.symbol, fault));
-  const std::string bytes = params_bytes(content.view);
-  DT_TRY(AtomicFile params, written(name.params_path(), bytes, fault));
+  DT_TRY(Written params, written(name.params_path(), params_arrays(content.view), fault));
   std::optional<AtomicFile> states;
   if (content.with_states) {
-    DT_TRY(AtomicFile file, written(spare_path(name), states_bytes(content, checksum(bytes)), fault));
+    DT_TRY(AtomicFile file, written_states(spare_path(name), content, params.checksum, fault));
     states.emplace(std::move(file));
   }
   return put_in_place(claim, [&]() -> Result<> {
     DT_TRY_VOID(symbol.commit());
     DT_TRY_VOID(finish_earlier_save(name, fault));
-    if (states) return replace_both(name, *std::move(states), std::move(params), fault);
-    return replace_with_params_alone(name, std::move(params), fault);
+    if (states) return replace_both(name, *std::move(states), std::move(params.file), fault);
+    return replace_with_params_alone(name, std::move(params.file), fault);
   });
 }
 
@@ -271,10 +302,10 @@ std::string best_params_path(const std::string& prefix) {
 Result<> write_best(const std::string& prefix, const std::string& symbol, const ParameterView& view,
                     const AtomicFile::Fault& fault, CheckpointClaim* claim) {
   DT_TRY(AtomicFile symbol_file, written(prefix + "-symbol.json", symbol, fault));
-  DT_TRY(AtomicFile params, written(best_params_path(prefix), params_bytes(view), fault));
+  DT_TRY(Written params, written(best_params_path(prefix), params_arrays(view), fault));
   return put_in_place(claim, [&]() -> Result<> {
     DT_TRY_VOID(symbol_file.commit());
-    return params.commit();
+    return params.file.commit();
   });
 }
 

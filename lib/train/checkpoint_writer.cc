@@ -78,6 +78,9 @@ double CheckpointWriter::longest_s() const {
 
 void CheckpointWriter::serve() {
   name_thread("checkpoint");
+  // On two cores that a network of 400 ms a step keeps busy, writing ResNet-50 with momentum in the foreground made two
+  // steps 2.5 times as long.
+  run_in_background();
   const MutexLock lock(mutex_);
   for (;;) {
     changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return is_writing_ || ends_; });
