@@ -4,7 +4,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 
 #include "base/file.h"
 #include "base/random.h"
@@ -12,6 +11,7 @@
 #include "support/catch.h"
 #include "support/command_line.h"
 #include "support/must.h"
+#include "support/process_of_job.h"
 #include "support/text.h"
 
 using namespace dtrain;
@@ -32,22 +32,6 @@ std::pair<uint64_t, uint64_t> seeds() {
   return {first, last};
 }
 
-// The process of this role and rank in the job with this run directory; 0: there is none.
-pid_t find_process(const std::string& run_dir, const std::string& role, uint64_t rank) {
-  const auto words = [](std::initializer_list<std::string> list) {
-    std::string text;
-    for (const std::string& word : list) text += word + '\0';
-    return text;
-  };
-  const std::string wanted = words({"--role", role, "--rank", std::to_string(rank), "--run-dir", run_dir});
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
-    const Result<std::string> line = read_file(entry.path().string() + "/cmdline");
-    if (line && contains(*line, wanted)) return std::atoi(entry.path().filename().c_str());
-  }
-  return 0;
-}
-
 class Jobs {
  public:
   explicit Jobs(std::vector<std::string> kind) : kind_(std::move(kind)) {
@@ -58,7 +42,7 @@ class Jobs {
   [[nodiscard]] std::vector<std::string> command(const std::string& run_dir,
                                                  const std::vector<std::string>& more) const {
     return command_line(dtrain_program(),
-                        "--network lenet --data-dir data --seed 7 --threads 1 --lr 0.01 --num-epochs 15 --batch-size 4 "
+                        "--network lenet --data-dir data --seed 7 --threads 1 --lr 0.01 --num-epochs 10 --batch-size 4 "
                         "--random-crop 1 --random-mirror 1 --pad-size 2 --disp-batches 2 --run-dir",
                         dir_.path(run_dir), kind_, more);
   }
@@ -75,8 +59,8 @@ class Jobs {
     const std::vector<std::pair<std::string, uint64_t>> all = {
         {"worker", 0}, {"worker", 1}, {"server", 0}, {"server", 1}, {"scheduler", 0}};
     const auto& [role, rank] = all[static_cast<size_t>(random.below(std::ssize(all)))];
-    pid_t victim = find_process(dir_.path(run_dir), role, rank);
-    if (victim == 0) victim = find_process(dir_.path(run_dir), "worker", rank);  // an all-reduce store has no servers
+    pid_t victim = process_of_job(dir_.path(run_dir), role, rank);
+    if (victim == 0) victim = process_of_job(dir_.path(run_dir), "worker", rank);  // an all-reduce store has no servers
     const bool was_killed = victim != 0 && ::kill(victim, SIGKILL) == 0;
     Ended end = launcher.wait(kRunSeconds);
     INFO("killed " << role << " " << rank << "\n" << end.output);
@@ -88,7 +72,7 @@ class Jobs {
     return end;
   }
   [[nodiscard]] std::string weights(const std::string& run_dir) const {
-    return read_file(dir_.path(run_dir) + "/lenet-0015.params").value_or("none of " + run_dir);
+    return read_file(dir_.path(run_dir) + "/lenet-0010.params").value_or("none of " + run_dir);
   }
   [[nodiscard]] std::string path(const std::string& name) const { return dir_.path(name); }
   [[nodiscard]] ProcessOptions options() const {

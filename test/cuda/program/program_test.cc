@@ -11,6 +11,7 @@
 #include "support/catch.h"
 #include "support/must.h"
 #include "support/process.h"
+#include "support/process_of_job.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::test {
@@ -22,6 +23,8 @@ using Words = std::vector<std::string>;
 // A directory with a small set of images.
 class Place {
  public:
+  static constexpr double kDeadline_s = 120;
+
   Place() {
     const Ended drawn = dtrain({"data", "synth", "--out", "data", "--count", "160", "--size", "16"});
     INFO(drawn.output);
@@ -51,8 +54,6 @@ class Place {
   [[nodiscard]] std::string text_of(const std::string& file) const { return must(read_file(directory_.path(file))); }
 
  private:
-  static constexpr double kDeadline_s = 120;
-
   // The emulated GPUs of other tests are not the GPUs of this one, although they have the same bus ids.
   [[nodiscard]] ProcessOptions options(Words environment = {}) const {
     environment.push_back("XDG_RUNTIME_DIR=" + directory_.path());
@@ -229,6 +230,27 @@ TEST_CASE("a worker with GPUs that is killed ends the job, which names it", "[cu
     CHECK_FALSE(ended.timed_out);
     CHECK_THAT(ended.output, Contains("worker 1 on ") && Contains("was killed by signal 9") &&
                                  Contains("worker 0: error [peer lost] worker 1 was lost"));
+  }
+}
+
+TEST_CASE("a job on GPUs whose worker is killed trains to its end after a restart", "[cuda][program]") {
+  const Place place;
+  size_t runs = 0;
+  for (const Words& way : {Words{"--gpus", "0", "--kv-store", "nccl_allreduce"},
+                           {"--gpus", "0,1", "--kv-store", "nccl_allreduce", "--dtype", "float16"}}) {
+    const std::string run_dir = fmt::format("run{}", runs++);
+    Words more = way;
+    more.insert(more.end(), {"-n", "2", "--num-epochs", "15", "--max-restarts", "3"});
+    Process launcher = place.begin(run_dir, more);
+    const bool saved = launcher.wait_for_output("Saved checkpoint", Place::kDeadline_s);
+    const pid_t worker = process_of_job(run_dir, "worker", 1);
+    const bool was_killed = worker != 0 && ::kill(worker, SIGKILL) == 0;
+    const Ended ended = launcher.wait(Place::kDeadline_s);
+    INFO(fmt::format("{}", fmt::join(way, " ")) << "\n" << ended.output);
+    CHECK(saved);
+    CHECK(was_killed);
+    CHECK(ended.code == 0);
+    CHECK_THAT(ended.output, Contains("dtrain: the job was restarted once") && Contains("Finished after 15 epochs"));
   }
 }
 
