@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "base/file.h"
@@ -96,9 +97,7 @@ Result<std::unique_ptr<CheckpointClaim>> CheckpointClaim::take(const std::string
   std::unique_ptr<CheckpointClaim> claim(new CheckpointClaim(prefix, waits));
   DT_TRY(const UniqueFd file, claim->open_locked());
   DT_TRY(const std::string before, read_file(claim->path()));
-  claim->alive_ = UniqueFd(::open(claim->path().c_str(), O_RDWR | O_CLOEXEC));
-  const bool is_taken = claim->alive_.open() && lock_byte(claim->alive_, kAliveByte) == Lock::kTaken;
-  if (is_taken && how == Take::kIfFree) {
+  if (!claim->show_alive() && how == Take::kIfFree) {
     return fail(Code::kUsage,
                 "another run, {}, is writing checkpoints '{}-...': give another --save-model-prefix to train at the "
                 "same time, or stop that run",
@@ -111,7 +110,15 @@ Result<std::unique_ptr<CheckpointClaim>> CheckpointClaim::take(const std::string
 }
 
 CheckpointClaim::~CheckpointClaim() {
-  if (attempt_ == 1 && !has_replaced_ && is_at(path(), alive_)) ::unlink(path().c_str());
+  const bool is_unused = attempt_ == 1 && !has_replaced_;
+  if (is_unused && read_file(path()).value_or("") == text_) ::unlink(path().c_str());
+}
+
+// Locks the byte that shows others that this process lives. Returns false if another process has locked it, which may
+// still live although its attempt is no longer the newest.
+bool CheckpointClaim::show_alive() {
+  if (!is_at(path(), alive_)) alive_ = UniqueFd(::open(path().c_str(), O_RDWR | O_CLOEXEC));
+  return !alive_.open() || lock_byte(alive_, kAliveByte) != Lock::kTaken;
 }
 
 Result<> CheckpointClaim::hold(const std::function<Result<>()>& replace) {
@@ -127,6 +134,7 @@ Result<> CheckpointClaim::hold(const std::function<Result<>()>& replace) {
                 prefix_, owner_in(now), attempt_);
   }
   has_replaced_ = true;
+  std::ignore = show_alive();  // for the case that an earlier run had the lock until now, or that the file is new
   return replace();
 }
 

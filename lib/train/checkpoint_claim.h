@@ -49,6 +49,7 @@ class CheckpointClaim {
   CheckpointClaim(std::string prefix, Waits& waits) : prefix_(std::move(prefix)), waits_(waits) {}
   [[nodiscard]] std::string path() const { return prefix_ + kClaimSuffix; }
   Result<UniqueFd> open_locked();
+  bool show_alive();
   Result<> write(const UniqueFd& file);
 
   std::string prefix_;

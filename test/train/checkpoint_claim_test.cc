@@ -83,6 +83,20 @@ TEST_CASE("a run whose checkpoints another one has taken over writes none, and s
   CHECK(Writer::value_of(dir.path("net")) == 3);
 }
 
+TEST_CASE("a run that has taken over is protected once the earlier one has ended", "[train]") {
+  const TempDir dir;
+  Waits waits;
+  auto first = std::make_unique<Writer>(dir.path("net"), "runs/one", Take::kIfFree);
+  REQUIRE(first->write(1));
+  Writer second(dir.path("net"), "runs/two", Take::kAlways);
+  first.reset();
+  REQUIRE(second.write(2));
+  CHECK_FALSE(CheckpointClaim::take(dir.path("net"), "runs/three", Take::kIfFree, waits));
+  std::filesystem::remove(dir.path("net.lock"));
+  REQUIRE(second.write(3));
+  CHECK_FALSE(CheckpointClaim::take(dir.path("net"), "runs/three", Take::kIfFree, waits));
+}
+
 TEST_CASE("the file of attempts may be deleted or damaged while a run writes", "[train]") {
   const TempDir dir;
   const std::string path = dir.path("net.lock");
