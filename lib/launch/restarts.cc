@@ -52,13 +52,13 @@ std::string first_line(const std::string& text) {
 std::string RestartPolicy::objection(const JobEnd& end, const std::function<bool()>& replace_hosts) const {
   if (is_permanent(end.exit_code)) return "it would fail again in the same way";
   const bool never_started = end.exit_code == job::kExitStartup && !has_trained_;
-  const std::string never_trained = "it has never trained";
-  if (never_started && end.failed_hosts.empty()) return never_trained;
+  constexpr const char* kNeverTrained = "it has never trained";
+  if (never_started && end.failed_hosts.empty()) return kNeverTrained;
   if (times_same_ >= kSameMax) {
     return fmt::format("it has failed in the same way {} times, after step {}", times_same_, end.step.value_or(0));
   }
   if (restarts_ >= max_) return fmt::format("--max-restarts {} allows no more restarts", max_);
-  return !replace_hosts() && never_started ? never_trained : "";
+  return !replace_hosts() && never_started ? kNeverTrained : "";
 }
 
 void RestartPolicy::count(const JobEnd& end) {
