@@ -19,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kSameMax = 3;  // after this many failures of the same kind, a job does not start again
 constexpr std::chrono::seconds kWaitMax{60};
+constexpr const char* kNeverTrained = "it has never trained";
 
 // Whether the cause of this end stays, however often the job is started.
 bool is_permanent(int exit_code) {
@@ -49,16 +50,18 @@ std::string first_line(const std::string& text) {
 
 }  // namespace
 
-std::string RestartPolicy::objection(const JobEnd& end, const std::function<bool()>& replace_hosts) const {
+bool RestartPolicy::never_started(const JobEnd& end) const {
+  return end.exit_code == job::kExitStartup && !has_trained_;
+}
+
+std::string RestartPolicy::objection(const JobEnd& end) const {
   if (is_permanent(end.exit_code)) return "it would fail again in the same way";
-  const bool never_started = end.exit_code == job::kExitStartup && !has_trained_;
-  constexpr const char* kNeverTrained = "it has never trained";
-  if (never_started && end.failed_hosts.empty()) return kNeverTrained;
+  if (never_started(end) && end.failed_hosts.empty()) return kNeverTrained;
   if (times_same_ >= kSameMax) {
     return fmt::format("it has failed in the same way {} times, after step {}", times_same_, end.step.value_or(0));
   }
   if (restarts_ >= max_) return fmt::format("--max-restarts {} allows no more restarts", max_);
-  return !replace_hosts() && never_started ? kNeverTrained : "";
+  return "";
 }
 
 void RestartPolicy::count(const JobEnd& end) {
@@ -73,8 +76,10 @@ RestartPolicy::Decision RestartPolicy::after(const JobEnd& end, const std::funct
   const bool is_failure = end.exit_code != job::kExitOk && end.exit_code != job::kExitPreempted && !end.killed_by_user;
   if (!is_failure || max_ == 0) return {};
   count(end);
-  std::string why_not = objection(end, replace_hosts);
+  std::string why_not = objection(end);
   if (!why_not.empty()) return {.why_not = std::move(why_not)};
+  const bool are_replaced = replace_hosts();
+  if (never_started(end) && !are_replaced) return {.why_not = kNeverTrained};
   restarts_++;
   const int64_t waits = without_progress_++;
   constexpr int64_t kDoublingsMax = 6;

@@ -36,7 +36,8 @@ class RestartPolicy {
   Decision after(const JobEnd& end, const std::function<bool()>& replace_hosts);
 
  private:
-  [[nodiscard]] std::string objection(const JobEnd& end, const std::function<bool()>& replace_hosts) const;
+  [[nodiscard]] bool never_started(const JobEnd& end) const;
+  [[nodiscard]] std::string objection(const JobEnd& end) const;
   void count(const JobEnd& end);
 
   const int64_t max_;

@@ -94,7 +94,7 @@ void Machine::handle(const Heartbeat& event, Out&) {
   if (Process* process = known(event.incarnation)) process->heard_ms = now_ms_;
 }
 
-// A lost process is told like the others: it may still run where only its launcher cannot reach it.
+// A lost process is told like the others, because it may still be running on a host that the launcher cannot reach.
 void Machine::lose(Process& process, const std::string& how, Out& out) {
   const Member member = member_of(process);
   out.push_back(DeclareLost{member, now_ms_ - process.heard_ms});

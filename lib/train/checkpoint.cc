@@ -53,8 +53,8 @@ struct Written {
 
 // Small pieces of the file are collected, and the values of large arrays written from where they are, so that the
 // checkpoint is not copied once more.
-Result<Written> written(const std::string& path, std::span<const StoredArrayView> arrays,
-                        const AtomicFile::Fault& fault) {
+Result<Written> written_arrays(const std::string& path, std::span<const StoredArrayView> arrays,
+                               const AtomicFile::Fault& fault) {
   constexpr size_t kCollected = size_t{1} << 20;
   DT_TRY(AtomicFile file, AtomicFile::create(path, fault));
   uint32_t crc = 0;
@@ -74,7 +74,7 @@ Result<Written> written(const std::string& path, std::span<const StoredArrayView
   return Written{std::move(file), crc};
 }
 
-Result<AtomicFile> written(const std::string& path, std::string_view text, const AtomicFile::Fault& fault) {
+Result<AtomicFile> written_text(const std::string& path, std::string_view text, const AtomicFile::Fault& fault) {
   DT_TRY(AtomicFile file, AtomicFile::create(path, fault));
   DT_TRY_VOID(file.write(text));
   DT_TRY_VOID(file.flush());
@@ -96,7 +96,7 @@ Result<AtomicFile> written_states(const std::string& path, const CheckpointConte
   for (const NamedArray& slot : content.slots) {
     arrays.push_back({fmt::format("{}{}", kState, slot.name), slot.shape, std::span<const float>(slot.values)});
   }
-  DT_TRY(Written states, written(path, arrays, fault));
+  DT_TRY(Written states, written_arrays(path, arrays, fault));
   return std::move(states.file);
 }
 
@@ -280,8 +280,8 @@ std::string CheckpointName::stem() const {
 
 Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& content, const AtomicFile::Fault& fault,
                           CheckpointClaim* claim) {
-  DT_TRY(AtomicFile symbol, written(name.prefix + "-symbol.json", content.symbol, fault));
-  DT_TRY(Written params, written(name.params_path(), params_arrays(content.view), fault));
+  DT_TRY(AtomicFile symbol, written_text(name.prefix + "-symbol.json", content.symbol, fault));
+  DT_TRY(Written params, written_arrays(name.params_path(), params_arrays(content.view), fault));
   std::optional<AtomicFile> states;
   if (content.with_states) {
     DT_TRY(AtomicFile file, written_states(spare_path(name), content, params.checksum, fault));
@@ -301,8 +301,8 @@ std::string best_params_path(const std::string& prefix) {
 
 Result<> write_best(const std::string& prefix, const std::string& symbol, const ParameterView& view,
                     const AtomicFile::Fault& fault, CheckpointClaim* claim) {
-  DT_TRY(AtomicFile symbol_file, written(prefix + "-symbol.json", symbol, fault));
-  DT_TRY(Written params, written(best_params_path(prefix), params_arrays(view), fault));
+  DT_TRY(AtomicFile symbol_file, written_text(prefix + "-symbol.json", symbol, fault));
+  DT_TRY(Written params, written_arrays(best_params_path(prefix), params_arrays(view), fault));
   return put_in_place(claim, [&]() -> Result<> {
     DT_TRY_VOID(symbol_file.commit());
     return params.file.commit();

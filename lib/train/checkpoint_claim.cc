@@ -75,8 +75,8 @@ Result<UniqueFd> CheckpointClaim::open_locked() {
     if (lock_byte(file, kReplaceByte) != Lock::kTaken && is_at(path(), file)) return file;
     if (std::chrono::steady_clock::now() - begin > kLockedMax) {
       return fail(Code::kData,
-                  "'{}' has been locked for {} s by another process that writes checkpoints, which must be stopped "
-                  "(newest: {}); end it, or give another --save-model-prefix",
+                  "'{}' has been locked for {} s by another process that writes checkpoints but stands still (newest "
+                  "run: {}); end that process, or give another --save-model-prefix",
                   path(), std::chrono::seconds(kLockedMax).count(), owner_in(read_file(path()).value_or("")));
     }
     std::this_thread::sleep_for(kLockedPoll);

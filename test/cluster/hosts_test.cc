@@ -197,9 +197,8 @@ TEST_CASE("a host that is cut off ends the job, and its processes end too", "[ho
   CHECK(quiet);
 }
 
-// The host of worker 0 still runs, but only the shared disk reaches it. Its worker 0 may not write checkpoints any
-// more.
-TEST_CASE("a job whose host is cut off goes on with the spare host", "[hosts-cut]") {
+// The host of worker 0 still runs, but reaches only the shared disk, to which its worker 0 may no longer write.
+TEST_CASE("a job whose host is cut off continues with the spare host", "[hosts-cut]") {
   const auto hosts = make_or_skip<Hosts>(3);
   if (hosts == nullptr) return;
   const TempDir dir;
@@ -207,8 +206,7 @@ TEST_CASE("a job whose host is cut off goes on with the spare host", "[hosts-cut
                          hosts->address(0) + "\n" + hosts->address(1) + "\n" + hosts->address(2) + " spare=1\n"));
   Process launcher(
       launch(*hosts,
-             command_line("--run-dir run --max-restarts 2 --num-epochs 30 --save-period 1 --inject step-ms=10 "
-                          "-H",
+             command_line("--run-dir run --max-restarts 2 --num-epochs 30 --save-period 1 --inject step-ms=10 -H",
                           dir.path("hosts")),
              2, 1),
       hosts->options(dir.path()));

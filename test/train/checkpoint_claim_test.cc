@@ -1,9 +1,10 @@
 // Two runs write checkpoints with the same prefix.
 #include "train/checkpoint_claim.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <future>
-#include <map>
+#include <optional>
 
 #include "base/file.h"
 #include "support/catch.h"
