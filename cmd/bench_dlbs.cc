@@ -14,6 +14,7 @@
 #include "job/process/token.h"
 #include "launch/make_job.h"
 #include "notes.h"
+#include "role/process/run_dir.h"
 #include "role/role.h"
 #include "signal_thread.h"
 #include "start_job.h"
@@ -157,8 +158,8 @@ Result<Planned> plan_benchmark(const Call& call, const BenchDlbsOptions& options
   planned.flags = parsed.flags;
   if (planned.flags.launch.run_dir.empty()) {
     const std::filesystem::path usual = job::default_run_dir(planned.flags, std::chrono::system_clock::now());
-    planned.flags.launch.run_dir = fmt::format("{}/dlbs-{}-rank-{}", usual.parent_path().string(),
-                                               usual.filename().string(), planned.benchmark.rank);
+    planned.flags.launch.run_dir = role::unused_run_dir(fmt::format("{}/dlbs-{}-rank-{}", usual.parent_path().string(),
+                                                                    usual.filename().string(), planned.benchmark.rank));
   }
   if (!planned.benchmark.distributed() || options.dry_run) return planned;
   if (planned.benchmark.rank == 0) DT_TRY_VOID(bench::check_owns_rendezvous(planned.benchmark.rendezvous));

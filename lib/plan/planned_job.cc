@@ -11,6 +11,7 @@
 #include "plan/own_speed.h"
 #include "plan/speed_log.h"
 #include "role/process/membership.h"
+#include "role/process/run_dir.h"
 #include "role/setup/data.h"
 #include "role/setup/labels.h"
 #include "role/setup/network.h"
@@ -90,7 +91,7 @@ std::string calibration_dir(const job::Flags& flags) {
   const std::filesystem::path usual = job::default_run_dir(flags, std::chrono::system_clock::now());
   const std::filesystem::path parent =
       flags.launch.run_dir.empty() ? usual.parent_path() : std::filesystem::path(flags.launch.run_dir);
-  return (parent / ("plan-" + usual.filename().string())).string();
+  return role::unused_run_dir((parent / ("plan-" + usual.filename().string())).string());
 }
 
 Result<PlannedJob> job_of_calibration(const job::Flags& flags, const std::string& run_dir, int64_t batches) {

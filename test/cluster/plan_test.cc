@@ -98,7 +98,9 @@ TEST_CASE("a calibration run that fails or is stopped writes no files", "[plan]"
   CHECK_FALSE(std::filesystem::exists(dir.path("data_sharding")));
 
   Process stopped(job_in({"plan", "--probe-batches", "100000"}, {}), {.directory = dir.path(), .environment = {}});
-  REQUIRE(stopped.wait_for_output("Resizing training data", 60));
+  const bool has_begun = stopped.wait_for_output("Resizing training data", 60);  // perhaps within the same second
+  INFO(stopped.output());
+  REQUIRE(has_begun);
   stopped.signal(SIGTERM);
   const Ended end = stopped.wait(30);
   INFO(end.output);

@@ -135,3 +135,15 @@ TEST_CASE("an invalid network or output path is refused before anything is measu
   flags.job.network.network = "lennet";
   CHECK_THAT(prepare_plan(flags).error().text(), Contains("did you mean 'lenet'"));
 }
+
+TEST_CASE("two calibrations in the same second get different directories", "[plan][plan]") {
+  const TempDir dir;
+  job::Flags flags;
+  flags.launch.run_dir = dir.path();
+  const std::string first = calibration_dir(flags);
+  CHECK(first.starts_with(dir.path("plan-")));
+  must(make_directories(first));
+  const std::string second = calibration_dir(flags);
+  CHECK(second != first);
+  CHECK_FALSE(std::filesystem::exists(second));
+}

@@ -143,6 +143,21 @@ std::string choose_run_dir(const job::Flags& flags, const std::optional<Resumed>
   return resumed ? resumed->directory : job::default_run_dir(flags, std::chrono::system_clock::now());
 }
 
+namespace {
+
+// The name that the i-th run gets, counted from 1, if several want the same, because they begin in the same second.
+std::string numbered(const std::string& wanted, int i) {
+  return i == 1 ? wanted : fmt::format("{}-{}", wanted, i);
+}
+
+}  // namespace
+
+std::string unused_run_dir(const std::string& wanted) {
+  int i = 1;
+  while (exists(numbered(wanted, i))) i++;
+  return numbered(wanted, i);
+}
+
 std::string run_name(const std::string& run_dir) {
   std::error_code ignored;
   const fs::path path = fs::absolute(run_dir, ignored).lexically_normal();
@@ -185,12 +200,12 @@ Result<> RunDir::write_early_spec(const job::Flags& flags, const std::optional<R
 
 namespace {
 
-// Creates a new directory. A number is appended to its name if another run began in the same second.
+// Creates a new directory.
 Result<std::string> make_new(const std::string& wanted) {
   constexpr int kTries = 1000;
   DT_TRY_VOID(make_directories(parent_of(wanted)));
   for (int i = 1; i <= kTries; i++) {
-    std::string path = i == 1 ? wanted : fmt::format("{}-{}", wanted, i);
+    std::string path = numbered(wanted, i);
     std::error_code error;
     if (fs::create_directory(path, error)) return path;
     if (error) return fail(Code::kUsage, "cannot create the directory '{}': {}", path, error.message());

@@ -34,6 +34,9 @@ std::string plan_file_name(uint32_t rank);
 // --run-dir, else the resumed run's directory, else a new name made from the network and the time. Creates nothing.
 std::string choose_run_dir(const job::Flags& flags, const std::optional<Resumed>& resumed);
 
+// `wanted`, or if it exists, because another run began in the same second, that name with a number.
+std::string unused_run_dir(const std::string& wanted);
+
 // The name of a run, which is the name of its directory: "lenet-20261121-101500".
 std::string run_name(const std::string& run_dir);
 
