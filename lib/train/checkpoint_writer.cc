@@ -4,29 +4,38 @@
 #include <utility>
 
 #include "base/thread.h"
+#include "kvstore/worker/training_state.h"
 #include "train/log_lines.h"
 
 namespace dtrain::train {
 
-Result<> Snapshot::copy_weights(const ParameterView& from) {
-  if (view_.parameters.empty()) {
-    view_.parameters = from.parameters;
-    view_.statistics = from.statistics;
-    size_t count = 0;
-    for (const auto* spans : {&from.parameters, &from.statistics}) {
-      for (const ParameterSpan& span : *spans) count += span.weight.size();
-    }
-    values_.resize(count);
-    std::span<float> left(values_);
-    for (auto* spans : {&view_.parameters, &view_.statistics}) {
-      for (ParameterSpan& span : *spans) {
-        const size_t size = span.weight.size();
-        span.weight = left.first(size);
-        span.gradient = {};
-        left = left.subspan(size);
-      }
+void Snapshot::take_memory(const ParameterView& network, const std::vector<std::string>& slots) {
+  take_weights(network);
+  kvstore::make_slots(state, network, slots);
+}
+
+void Snapshot::take_weights(const ParameterView& network) {
+  if (!view_.parameters.empty()) return;
+  view_.parameters = network.parameters;
+  view_.statistics = network.statistics;
+  size_t count = 0;
+  for (const auto* spans : {&network.parameters, &network.statistics}) {
+    for (const ParameterSpan& span : *spans) count += span.weight.size();
+  }
+  values_.resize(count);
+  std::span<float> left(values_);
+  for (auto* spans : {&view_.parameters, &view_.statistics}) {
+    for (ParameterSpan& span : *spans) {
+      const size_t size = span.weight.size();
+      span.weight = left.first(size);
+      span.gradient = {};
+      left = left.subspan(size);
     }
   }
+}
+
+Result<> Snapshot::copy_weights(const ParameterView& from) {
+  take_weights(from);
   const auto copy = [&](const std::vector<ParameterSpan>& source, std::vector<ParameterSpan>& own) -> Result<> {
     for (size_t i = 0; i < own.size(); i++) DT_TRY_VOID(read_array(from.device, source[i].weight, own[i].weight));
     return {};
@@ -49,20 +58,37 @@ Result<Snapshot*> CheckpointWriter::next() {
   return &snapshot_;
 }
 
+void CheckpointWriter::prepare(const ParameterView& network, std::vector<std::string> slots) {
+  begin([this, network, slots = std::move(slots)]() -> Result<> {
+    snapshot_.take_memory(network, slots);
+    return {};
+  });
+}
+
 void CheckpointWriter::write() {
+  begin([this]() -> Result<> {
+    Result<> written = write_files();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - snapshot_.began;
+    const MutexLock lock(mutex_);
+    longest_s_ = std::max(longest_s_, took.count());
+    return written;
+  });
+}
+
+void CheckpointWriter::begin(std::function<Result<>()> work) {
   const MutexLock lock(mutex_);
-  is_writing_ = true;
+  work_ = std::move(work);
   changed_.notify_all();
   if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
 }
 
 Result<> CheckpointWriter::finish() {
   const MutexLock lock(mutex_);
-  if (!is_writing_) return result_;
-  const std::string name = snapshot_.checkpoint ? snapshot_.checkpoint->stem() : best_params_path(options_.prefix);
+  if (!work_) return result_;
+  const std::string name = snapshot_.checkpoint ? snapshot_.checkpoint->stem() : options_.prefix;
   const Waits::Wait wait(
       options_.waits, [name] { return fmt::format("checkpoint '{}' to be written", name); }, WaitFor::kOwnWork);
-  changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return !is_writing_; });
+  changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return !work_; });
   return result_;
 }
 
@@ -83,17 +109,16 @@ void CheckpointWriter::serve() {
   run_in_background();
   const MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return is_writing_ || ends_; });
-    if (!is_writing_) return;
-    Result<> written;
+    changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return work_ || ends_; });
+    if (!work_) return;
+    const std::function<Result<>()> work = work_;
+    Result<> done;
     {
       const MutexUnlock unlock(mutex_);
-      written = catching([this] { return write_files(); }, "writing a checkpoint");
+      done = catching(work, "writing a checkpoint");
     }
-    if (result_) result_ = std::move(written);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - snapshot_.began;
-    longest_s_ = std::max(longest_s_, took.count());
-    is_writing_ = false;
+    if (result_) result_ = std::move(done);
+    work_ = nullptr;
     changed_.notify_all();
   }
 }

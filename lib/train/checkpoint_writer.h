@@ -1,6 +1,7 @@
 // Writes checkpoints on a thread of its own. Training stands still only while the checkpoint is copied in memory.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -20,6 +21,9 @@ namespace dtrain::train {
 // A copy of everything that one save writes. Each save fills the same memory again.
 class Snapshot {
  public:
+  // Takes the memory for the weights, statistics and optimizer state of this network. The first write to new memory
+  // takes more than twice as long as the copy.
+  void take_memory(const ParameterView& network, const std::vector<std::string>& slots);
   // Copies the weights and statistics from host or device memory. Every call must get a view of the same network.
   Result<> copy_weights(const ParameterView& from);
 
@@ -34,6 +38,8 @@ class Snapshot {
   [[nodiscard]] const ParameterView& view() const { return view_; }
 
  private:
+  void take_weights(const ParameterView& network);
+
   ParameterView view_;  // in values_
   std::vector<float> values_;
 };
@@ -55,6 +61,9 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
+  // Begins to take the memory for the saves, so that the first one takes no longer than the others. To be called before
+  // next(), if at all. `slots`: the optimizer's.
+  void prepare(const ParameterView& network, std::vector<std::string> slots) DT_EXCLUDES(mutex_);
   // Returns the memory for the next save, to be filled by the caller. Waits until the last one has been written.
   Result<Snapshot*> next() DT_EXCLUDES(mutex_);
   // Begins to write what next() returned: first PREFIX-best, then the checkpoint; then removes outdated checkpoints.
@@ -67,18 +76,19 @@ class CheckpointWriter {
   [[nodiscard]] double longest_s() const DT_EXCLUDES(mutex_);
 
  private:
+  void begin(std::function<Result<>()> work) DT_EXCLUDES(mutex_);
   void serve() DT_EXCLUDES(mutex_);
   Result<> write_files();
 
   const CheckpointWriterOptions options_;
-  Snapshot snapshot_;  // belongs to the thread while is_writing_, and otherwise to the caller
+  Snapshot snapshot_;  // belongs to the thread while it has work, and otherwise to the caller
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  bool is_writing_ DT_GUARDED_BY(mutex_) = false;
+  std::function<Result<>()> work_ DT_GUARDED_BY(mutex_);  // null: the thread has nothing to do
   bool ends_ DT_GUARDED_BY(mutex_) = false;
   Result<> result_ DT_GUARDED_BY(mutex_);
   double longest_s_ DT_GUARDED_BY(mutex_) = 0;
-  std::thread thread_;  // exists from the first write on
+  std::thread thread_;  // exists once there has been work
 };
 
 }  // namespace dtrain::train
