@@ -34,7 +34,7 @@ void bind_thread(std::span<const int> cpus) {
 
 // Linux weighs the threads of a process one by one: nice 10 has a weight of 110, where nice 0 has 1024.
 void run_in_background() {
-  constexpr int kNicer = 10;
+  constexpr int kNicer = 16;
   const auto thread = static_cast<id_t>(::gettid());
   (void)::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + kNicer);
 }

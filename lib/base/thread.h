@@ -23,7 +23,7 @@ void name_thread(const std::string& name);
 // Restricts the calling thread to these CPUs. It may run on all if `cpus` is empty or the system refuses.
 void bind_thread(std::span<const int> cpus);
 
-// From now on, the calling thread gets about a tenth of a core while other threads want all cores.
+// From now on, the calling thread gets about a thirtieth of a core while other threads want all cores.
 void run_in_background();
 
 // Runs loops over independent items on a fixed number of threads, including the calling thread.
