@@ -105,10 +105,10 @@ class Store {
   virtual Result<> share_statistics(uint64_t samples) = 0;
   // Gives all workers the same weights, the newest ones.
   virtual Result<> refresh() = 0;
-  // Changes the learning rate of the following updates. With servers, rank 0's call sends the change to all servers and
-  // returns when all have confirmed it; no worker may begin a step before that. The other workers' calls return at
-  // once.
-  virtual Result<> set_rate(const RateChange& change) = 0;
+  // Changes the learning rate of the following updates. `for_servers`: if there are servers that update, sends the
+  // change to all of them and returns when all have confirmed it. One worker does so, and no worker may begin a step
+  // before that.
+  virtual Result<> set_rate(const RateChange& change, bool for_servers) = 0;
   // Fills `state` with the optimizer state that belongs to the weights. Rank 0 calls it between steps, with no gradient
   // in flight. `state` is empty, or was filled by this store before: then its memory is used again.
   virtual Result<> read_state(TrainingState& state) = 0;

@@ -68,8 +68,18 @@ const JobHistory::Process* told_of(const JobHistory::Process& reporter, std::str
   return other == history.processes.end() ? nullptr : &*other;
 }
 
-std::vector<Ended> judged(const JobHistory& history) {
+// Whether the job has reached its end, perhaps without some of its workers.
+bool has_survived(const Job& job, const JobHistory& history) {
+  const std::string_view judge = job.joins_scheduler ? "worker" : "scheduler";
+  return std::ranges::any_of(history.ended, [&](const Ended& ended) {
+    return ended.role == judge && (code_of(ended) == job::kExitOk || code_of(ended) == job::kExitPreempted);
+  });
+}
+
+// The ends that count. Those of workers without which the job has continued to its end do not.
+std::vector<Ended> judged(const Job& job, const JobHistory& history) {
   std::vector<Ended> ended = history.ended;
+  if (has_survived(job, history)) std::erase_if(ended, [](const Ended& one) { return one.was_spared; });
   for (const JobHistory::Process& process : history.processes) {
     const auto end = std::ranges::find(ended, process.command->name(), &Ended::name);
     if (end != ended.end()) end->passes_on = told_of(process, " failed: ", history) != nullptr;
@@ -113,7 +123,7 @@ std::string report_failure(const Ended& ended, const JobHistory& history, Screen
 }  // namespace
 
 JobEnd report_end(const Job& job, const JobHistory& history, Screen& screen) {
-  const std::vector<Ended> ended = judged(history);
+  const std::vector<Ended> ended = judged(job, history);
   const std::optional<size_t> root = root_cause(ended);
   if (history.start_error && (!root || ended[*root].stopped)) {
     say_log_hint(job, screen);

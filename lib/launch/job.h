@@ -56,6 +56,8 @@ struct Job {
   std::string scheduler_address = {};  // address of the scheduler, as far as known before it starts: "10.0.0.1:PORT"
   // True: these are a part of a job's processes, and their scheduler is started elsewhere, at scheduler_address.
   bool joins_scheduler = false;
+  // True: if a worker is lost, the scheduler decides whether the job continues without it (--on-worker-loss).
+  bool may_lose_workers = false;
   // Called each time that the scheduler reports the job's progress; may be null.
   std::function<void(const job::Progress& progress)> on_progress = {};
 };

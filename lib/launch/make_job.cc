@@ -348,6 +348,7 @@ Job make_job(const JobSetting& setting) {
   };
   job.run_dir = setting.run_dir;
   job.is_for_people = setting.is_for_people;
+  job.may_lose_workers = setting.flags.job.scheme.on_worker_loss != job::OnWorkerLoss::kFail;
   job.allow_mixed_builds = setting.flags.launch.allow_mixed_builds;
   const int64_t port = setting.flags.launch.port;
   const std::string host = common.loopback ? kLoopback : common.address;

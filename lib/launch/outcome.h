@@ -26,12 +26,14 @@ class FirstError {
 
 // How one process ended.
 struct Ended {
-  std::string name;        // name of the process: "worker 3"
-  std::string role;        // role of the process: "worker"
-  int code = 0;            // exit code; meaningless if a signal ended it
-  int signal = 0;          // the signal that ended it; 0 if it exited
-  bool stopped = false;    // the launcher had sent it TERM or KILL before it ended
-  bool lost = false;       // whether the process's host was lost, so that how it ended is unknown
+  std::string name;      // name of the process: "worker 3"
+  std::string role;      // role of the process: "worker"
+  int code = 0;          // exit code; meaningless if a signal ended it
+  int signal = 0;        // the signal that ended it; 0 if it exited
+  bool stopped = false;  // the launcher had sent it TERM or KILL before it ended
+  bool lost = false;     // whether the process's host was lost, so that how it ended is unknown
+  // Whether the job could continue without this worker when it ended. Whether it did is known at its end.
+  bool was_spared = false;
   bool passes_on = false;  // whether the process's error reports that another process failed: "worker 0 failed: ..."
 };
 

@@ -9,14 +9,20 @@
 namespace dtrain::launch {
 
 void ShownLines::started(const Command& command) {
-  if (command.role == "worker") hosts_[static_cast<uint32_t>(command.rank)] = command.host;
+  if (command.role != "worker") return;
+  hosts_[static_cast<uint32_t>(command.rank)] = command.host;
+  running_.insert(static_cast<uint32_t>(command.rank));
+}
+
+void ShownLines::lost(const Command& command) {
+  if (command.role == "worker") running_.erase(static_cast<uint32_t>(command.rank));
 }
 
 // True if the ordinary lines of this process are shown.
 bool ShownLines::speaks_for_job(const Command& command) const {
   // A part of a job may have no worker, or none with rank 0.
-  if (command.role == "scheduler" || hosts_.empty()) return true;
-  return command.role == "worker" && static_cast<uint32_t>(command.rank) == hosts_.begin()->first;
+  if (command.role == "scheduler" || running_.empty()) return true;
+  return command.role == "worker" && static_cast<uint32_t>(command.rank) == *running_.begin();
 }
 
 std::optional<ShownLine> ShownLines::shown(const Command& command, const std::string& line) const {

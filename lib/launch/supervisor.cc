@@ -76,6 +76,7 @@ class Supervisor {
   [[nodiscard]] Ended ended_by(const Member& member, int status) const;
   void on_end(Member& member, const Ended& how);
   void tell_scheduler(const Member& member, const Ended& ended);
+  [[nodiscard]] bool may_continue_without(const Ended& ended) const;
   void on_lost(size_t host_number, const Error& error);
   void on_failure(const Ended& ended);
   void on_deadline();
@@ -348,7 +349,11 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   ended_.push_back(how);
   const Ended& ended = ended_.back();
   tell_scheduler(member, ended);
-  if (code_of(ended) != job::kExitOk) {
+  if (code_of(ended) != job::kExitOk && may_continue_without(ended)) {
+    ended_.back().was_spared = true;
+    say(fmt::format("{} {}", ended.name, describe(ended)));
+    shown_.lost(member.command);
+  } else if (code_of(ended) != job::kExitOk) {
     if (!failed_at_) failed_at_ = Clock::now();
     if (code_of(ended) == job::kExitDevice) failed_hosts_.insert(member.command.host_number);
     const bool as_asked = phase_ == JobPhase::kStopping && ended.code == job::kExitPreempted;
@@ -356,9 +361,15 @@ void Supervisor::on_end(Member& member, const Ended& how) {
     on_failure(ended);
   } else if (ended.role == "scheduler" && !others_started_) {
     start_failed({Code::kStartup, "the scheduler ended before it reported its address", {}});
-  } else if (phase_ == JobPhase::kRunning && workers_done()) {
+  } else if (phase_ == JobPhase::kRunning && (workers_done() || ended.role == "scheduler")) {
     enter(JobPhase::kSettling, job_.limits.wind_down);
   }
+}
+
+// Whether the job may continue without this process. The scheduler decides; if it ends the job, it ends with a failure.
+bool Supervisor::may_continue_without(const Ended& ended) const {
+  return job_.may_lose_workers && ended.role == "worker" && !workers_done() && may_train() &&
+         phase_ < JobPhase::kStopping;
 }
 
 // Without this report, the scheduler would give a process that was killed time to open its connection again.

@@ -25,6 +25,11 @@ void fill(proto::RunStart& message, const job::RunStart& start) {
   message.set_rate_factor(start.rate_factor);
   message.set_saves_within_epochs(start.saves_within_epochs);
   for (const job::WorkerState& worker : start.workers) fill(*message.add_workers(), worker);
+  if (start.best) {
+    message.mutable_best()->set_epoch(start.best->epoch);
+    message.mutable_best()->set_accuracy(start.best->accuracy);
+  }
+  message.mutable_kept_epochs()->Assign(start.kept_epochs.begin(), start.kept_epochs.end());
 }
 
 job::RunStart from_proto(const proto::RunStart& message) {
@@ -32,8 +37,11 @@ job::RunStart from_proto(const proto::RunStart& message) {
                       .rest = message.rest(),
                       .rate_factor = message.rate_factor() == 0 ? 1 : message.rate_factor(),
                       .saves_within_epochs = message.saves_within_epochs(),
-                      .workers = {}};
+                      .workers = {},
+                      .best = {},
+                      .kept_epochs = {message.kept_epochs().begin(), message.kept_epochs().end()}};
   for (const proto::WorkerState& worker : message.workers()) start.workers.push_back(from_proto(worker));
+  if (message.has_best()) start.best = job::BestEpoch{message.best().epoch(), message.best().accuracy()};
   return start;
 }
 

@@ -9,6 +9,7 @@
 #include "rpc/channel.h"
 #include "rpc/contribution.h"
 #include "rpc/control_line.h"
+#include "rpc/scheduler_messages.h"
 #include "rpc/status.h"
 #include "rpc/step_gate.h"
 #include "scheduler.grpc.pb.h"
@@ -105,7 +106,18 @@ class GrpcControlClient final : public ControlClient {
     const MutexLock lock(mutex_);
     return workers_;
   }
+  std::vector<uint32_t> live() const override {
+    std::vector<uint32_t> ranks = Coordinator::live();
+    std::erase_if(ranks, [this](uint32_t rank) { return std::ranges::binary_search(lost_, rank); });
+    return ranks;
+  }
   Result<bool> may_begin(uint64_t step) override { return gate_.may_begin(step); }
+  Result<> begin_training() override {
+    proto::BarrierRequest request;
+    request.set_begins_training(true);
+    DT_TRY_VOID(enter_barrier("the initial weights", std::move(request)));
+    return {};
+  }
 
   Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) override {
     proto::BarrierRequest request;
@@ -125,16 +137,23 @@ class GrpcControlClient final : public ControlClient {
     }
     DT_TRY(const proto::BarrierReply reply, enter_barrier(name, std::move(request)));
     std::vector<job::Contribution> all;
-    size_t bytes_of_all = 0;
+    size_t bytes_of_all = 0, seen = 0;
     for (const proto::Contribution& message : reply.contributions()) {
       bytes_of_all += message.ByteSizeLong();
       if (bytes_of_all > job::kGatherBytesMax) {
         return fail(Code::kInternal, "barrier '{}': the workers' messages have more than {} bytes", name,
                     job::kGatherBytesMax);
       }
+      const auto rank = static_cast<uint32_t>(seen++);
       std::optional<job::Contribution> one = rpc::from_proto(message);
-      if (!one) return fail(Code::kInternal, "barrier '{}': worker {} sent no message", name, all.size());
-      all.push_back(std::move(*one));
+      if (one) all.push_back(std::move(*one));
+      if (!one && !std::ranges::binary_search(reply.lost(), rank)) {
+        return fail(Code::kInternal, "barrier '{}': worker {} sent no message", name, rank);
+      }
+    }
+    if (seen != workers()) {
+      return fail(Code::kInternal, "barrier '{}' returned the messages of {} workers instead of {}", name, seen,
+                  workers());
     }
     return all;
   }
@@ -142,7 +161,7 @@ class GrpcControlClient final : public ControlClient {
   void report(const job::WorkerProgress& progress) override { line_.report(progress); }
   void fail_with(const Error& error) override { line_.fail(error); }
   void report_lost_links(std::vector<LostLink> links) override { line_.report_lost_links(std::move(links)); }
-  Result<> wait_finish() override { return line_.wait_finish(); }
+  Result<std::optional<sync::View>> wait_view() override { return line_.wait_view(); }
   Result<> state() const override {
     if (auto error = line_.error()) return tl::unexpected(std::move(*error));
     return {};
@@ -238,6 +257,7 @@ class GrpcControlClient final : public ControlClient {
     auto reply = repeat<proto::BarrierReply>(kUnlimited, kNever, call);
     if (!reply) return tl::unexpected(std::move(reply).error().with(fmt::format("in barrier '{}'", name)));
     barriers_++;
+    lost_.assign(reply->lost().begin(), reply->lost().end());
     return std::move(*reply);
   }
 
@@ -252,7 +272,7 @@ class GrpcControlClient final : public ControlClient {
       joined_ = true;
       if (stop_requested_) line_.request_stop();
     }
-    line_.start(reply.scheduler());
+    line_.start(reply.scheduler(), {role_of(request.role()), reply.rank()});
     return reply;
   }
 
@@ -347,7 +367,8 @@ class GrpcControlClient final : public ControlClient {
   Waits& waits_;
   Log log_;
   StepGate gate_;
-  uint64_t barriers_ = 0;  // barriers that the calling thread has passed
+  uint64_t barriers_ = 0;       // barriers that the calling thread has passed
+  std::vector<uint32_t> lost_;  // the workers that were lost before the last of them ended
   std::function<void(const Error&)> callback_;
 
   mutable Mutex mutex_;

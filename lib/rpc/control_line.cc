@@ -56,8 +56,9 @@ ControlLine::~ControlLine() {
   end();
 }
 
-void ControlLine::start(Incarnation scheduler) {
+void ControlLine::start(Incarnation scheduler, const Member& me) {
   scheduler_ = scheduler;
+  if (me.role == Role::kWorker) seat_.emplace(me.rank, options_.incarnation);
   {
     const MutexLock lock(mutex_);
     heard_ = Clock::now();
@@ -112,15 +113,18 @@ bool ControlLine::must_beat_now() {
   return stream_ != nullptr && std::exchange(has_link_news_, false);
 }
 
-Result<> ControlLine::wait_finish() {
+Result<std::optional<sync::View>> ControlLine::wait_view() {
   const Waits::Wait wait(waits_, [] { return std::string("the workers to be done"); });
   const MutexLock lock(mutex_);
   // The wait has no deadline, because a job may run for any time. Heartbeats detect the end of the job and a lost
   // scheduler.
-  changed_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return error_ || finished_ || ending_; });
+  const auto is_new = [this]() DT_REQUIRES(mutex_) { return view_.number > waited_view_; };
+  changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return error_ || finished_ || ending_ || is_new(); });
   if (error_) return tl::unexpected(*error_);
   if (preempted_) return dtrain::fail(Code::kPreempted, "the job was asked to stop");
-  return {};
+  if (finished_ || ending_) return std::nullopt;
+  waited_view_ = view_.number;
+  return view_;
 }
 
 bool ControlLine::is_job_over() const {
@@ -301,6 +305,7 @@ void ControlLine::on_down(uint64_t id, const proto::Down& down) {
     answered_ = true;
   }
   if (down.has_alive()) return on_alive(down.alive());
+  if (down.has_view()) return on_view(to_view(down.view()));
   if (down.has_hold()) return answer_hold();
   if (down.has_stop_after()) return gate_.stop_after(down.stop_after().steps());
   if (!down.has_stop_job() && !down.has_finish()) return;
@@ -337,6 +342,19 @@ void ControlLine::on_end(uint64_t id, const grpc::Status& status) {
     is_job_over_ = is_job_over_ || rpc::is_job_over(status);
     if (!status.ok() && !is_worth_retrying(status)) fail_locked(from_status(status));
     nudge();
+  }
+}
+
+// A process that has lost its seat ends: it may have been silent for too long, or have been cut off.
+void ControlLine::on_view(const sync::View& view) {
+  const MutexLock lock(mutex_);
+  if (view.number <= view_.number) return;
+  view_ = view;
+  changed_.notify_all();
+  if (seat_ && !seat_->on(view)) {
+    fail_locked({Code::kPeerLost,
+                 "this worker counts as lost, and the job continues without it; the scheduler's log says why",
+                 {}});
   }
 }
 

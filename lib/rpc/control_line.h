@@ -16,6 +16,7 @@
 #include "rpc/own_report.h"
 #include "rpc/step_gate.h"
 #include "rpc/tracker.h"
+#include "sync/seat.h"
 
 namespace grpc {
 class Channel;
@@ -40,7 +41,8 @@ class ControlLine {
               std::function<void(const Error&)> on_failure);
   ~ControlLine();
 
-  void start(Incarnation scheduler);
+  // `me`: what the scheduler has made of this process.
+  void start(Incarnation scheduler, const Member& me);
   // Ends the line: when this returns, no heartbeat is sent and no callback is called anymore.
   void end();
 
@@ -49,7 +51,7 @@ class ControlLine {
   // Sets what the next heartbeats report.
   void report(const job::WorkerProgress& progress);
   void report_lost_links(std::vector<LostLink> links) DT_EXCLUDES(mutex_);
-  Result<> wait_finish();
+  Result<std::optional<sync::View>> wait_view() DT_EXCLUDES(mutex_);
   // Returns a heartbeat with the current state of the process, for its goodbye.
   [[nodiscard]] proto::Heartbeat last_heartbeat() const DT_EXCLUDES(mutex_);
   void fail(Error error) DT_EXCLUDES(mutex_);
@@ -78,6 +80,7 @@ class ControlLine {
   // Called by the reading thread of the stream with this number.
   void on_down(uint64_t id, const proto::Down& down);
   void on_alive(const proto::Alive& alive) DT_EXCLUDES(mutex_);
+  void on_view(const sync::View& view) DT_EXCLUDES(mutex_);
   void on_end(uint64_t id, const grpc::Status& status);
   void answer_hold();
   void fail_locked(Error error) DT_REQUIRES(mutex_);
@@ -88,7 +91,8 @@ class ControlLine {
   Waits& waits_;
   OwnReport own_report_;
   std::function<void(const Error&)> on_failure_;
-  Incarnation scheduler_ = 0;  // incarnation of the scheduler; set by start()
+  Incarnation scheduler_ = 0;               // incarnation of the scheduler; set by start()
+  std::optional<sync::seat::Worker> seat_;  // of a worker; set by start(), then used by the reading thread
   std::thread thread_;
   Tracker tracker_;  // counts the streams that have not ended
 
@@ -110,6 +114,8 @@ class ControlLine {
   bool finished_ DT_GUARDED_BY(mutex_) = false;
   uint64_t trace_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest trace
   bool preempted_ DT_GUARDED_BY(mutex_) = false;
+  sync::View view_ DT_GUARDED_BY(mutex_);           // the newest
+  uint64_t waited_view_ DT_GUARDED_BY(mutex_) = 0;  // number of the view that wait_view() has returned last
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
   bool is_job_over_ DT_GUARDED_BY(mutex_) = false;
   bool reported_ DT_GUARDED_BY(mutex_) = false;

@@ -67,7 +67,7 @@ struct NewestStream {
 
 struct Peer {
   uint32_t rank = 0;
-  uint64_t incarnation = 0;
+  std::optional<uint64_t> incarnation;  // nullopt: the worker has lost its seat
   std::map<uint32_t, NewestStream> lanes;
 };
 
@@ -115,16 +115,15 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     (void)outstanding_->wait_none(waits_, "the workers", kDataShutdown);
   }
 
-  void cut(uint32_t worker) override {
-    std::vector<std::shared_ptr<IncomingStream>> streams;
+  void cut(uint32_t worker) override { close_streams(worker, {grpc::StatusCode::UNAVAILABLE, "cut"}); }
+
+  void end_worker(uint32_t worker) override {
     {
       const MutexLock lock(mutex_);
       if (worker >= peers_.size()) return;
-      for (const auto& [number, lane] : peers_[worker].lanes) streams.push_back(lane.stream.lock());
+      peers_[worker].incarnation.reset();
     }
-    for (const auto& stream : streams) {
-      if (stream) stream->close({grpc::StatusCode::UNAVAILABLE, "cut"});
-    }
+    close_streams(worker, {grpc::StatusCode::PERMISSION_DENIED, "the worker counts as lost"});
   }
 
  private:
@@ -206,7 +205,7 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     {
       const MutexLock lock(mutex_);
       if (events_ == nullptr) return {grpc::StatusCode::UNAVAILABLE, "the server does not know its workers yet"};
-      const bool known = rank && *rank < peers_.size() && incarnation && *incarnation == peers_[*rank].incarnation;
+      const bool known = rank && *rank < peers_.size() && incarnation && incarnation == peers_[*rank].incarnation;
       if (!known || !number_of_lane || *number_of_lane >= kLanesMax) {
         log_.warn("refused a stream from {}, which is not a worker of this job", context.peer());
         return {grpc::StatusCode::PERMISSION_DENIED, "not a worker of this job, or no longer a worker of it"};
@@ -223,6 +222,18 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     if (old) old->close(grpc::Status::CANCELLED);
     log_.verbose(1, "worker {} is connected on lane {} from {}", *rank, *number_of_lane, context.peer());
     return grpc::Status::OK;
+  }
+
+  void close_streams(uint32_t worker, const grpc::Status& status) {
+    std::vector<std::shared_ptr<IncomingStream>> streams;
+    {
+      const MutexLock lock(mutex_);
+      if (worker >= peers_.size()) return;
+      for (const auto& [number, lane] : peers_[worker].lanes) streams.push_back(lane.stream.lock());
+    }
+    for (const auto& stream : streams) {
+      if (stream) stream->close(status);
+    }
   }
 
   void end_streams() {

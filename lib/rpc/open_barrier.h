@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "rpc/scheduler_service.h"
 
@@ -22,8 +23,9 @@ class OpenBarrier {
   void refuse_all(const grpc::Status& status);
   void cancel(Incarnation incarnation, uint64_t call);
 
-  // Answers all calls; called when all workers have entered. The next barrier has the number seq + 1.
-  void release(uint64_t seq);
+  // Answers all calls; called when all live workers have entered. The next barrier has the number seq + 1. `lost`: the
+  // ranks of the workers that are not live.
+  void release(uint64_t seq, const std::vector<uint32_t>& lost);
   // Answers a repeated call for the last barrier.
   void repeat(Incarnation to);
 

@@ -9,15 +9,24 @@ bool PulseBoard::hear(Incarnation incarnation, int64_t sent_us, MemberPulse hear
   Entry& entry = entries_[heard.member];
   if (entry.incarnation == incarnation && sent_us < entry.sent_us) return false;
   heard.is_lost = entry.incarnation == incarnation && entry.pulse.is_lost;
+  if (heard.is_lost) heard.lost_why = entry.pulse.lost_why;
   heard.has_ended = entry.incarnation == incarnation && entry.pulse.has_ended;
   entry = {incarnation, sent_us, std::move(heard)};
   return true;
 }
 
-void PulseBoard::mark(const Member& member, bool MemberPulse::*state) {
+void PulseBoard::mark_lost(const Member& member, const std::string& why) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find(member);
-  if (found != entries_.end()) found->second.pulse.*state = true;
+  if (found == entries_.end()) return;
+  found->second.pulse.is_lost = true;
+  found->second.pulse.lost_why = why;
+}
+
+void PulseBoard::mark_ended(const Member& member) {
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(member);
+  if (found != entries_.end()) found->second.pulse.has_ended = true;
 }
 
 std::vector<MemberPulse> PulseBoard::all() const {

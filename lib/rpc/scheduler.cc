@@ -375,13 +375,14 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (it != streams_.end()) it->second->send(to_down(tell.notice));
   }
 
-  void carry_out(const membership::ReleaseBarrier& release) { barrier_.release(release.seq); }
+  void carry_out(const membership::ReleaseBarrier& release) { barrier_.release(release.seq, release.lost); }
   void carry_out(const membership::RepeatBarrier& repeat) { barrier_.repeat(repeat.to); }
 
   void carry_out(const membership::DeclareLost& lost) {
-    log_.warn("lost role={} rank={} silent_ms={} policy=fail", lost.member.role == Role::kWorker ? "worker" : "server",
-              lost.member.rank, lost.silent_ms);
-    pulses_.mark_lost(lost.member);
+    log_.warn("lost role={} rank={} silent_ms={} policy={}", lost.member.role == Role::kWorker ? "worker" : "server",
+              lost.member.rank, lost.silent_ms, lost.continues ? "shrink" : "fail");
+    if (lost.continues) log_.warn("{} was lost: {}; the job continues without it", to_text(lost.member), lost.why);
+    pulses_.mark_lost(lost.member, lost.continues ? lost.why : "");
   }
 
   void carry_out(const membership::LogMissing& missing) {

@@ -48,8 +48,9 @@ struct MemberPulse {
   std::string host;  // the process's own host name
   Pulse pulse;
   std::chrono::steady_clock::time_point heard;
-  bool is_lost = false;    // the process ended without a goodbye
-  bool has_ended = false;  // the process has said goodbye
+  bool is_lost = false;       // the process ended without a goodbye, or counts as lost
+  std::string lost_why = {};  // if the job continues without it: a text such as "silent for 10100 ms"; otherwise empty
+  bool has_ended = false;     // the process has said goodbye
 };
 
 // Any thread may call the functions of a Scheduler.

@@ -39,7 +39,8 @@ membership::BarrierEnter to_event(const proto::BarrierRequest& request) {
           .content = is_gather ? fmt::format("a message '{}'", kind_of(request.contribution()))
                                : fmt::format("{} numbers", request.values_size()),
           .bytes = is_gather ? request.contribution().ByteSizeLong() : 0,
-          .stop_set_of = {request.stop_set_of().begin(), request.stop_set_of().end()}};
+          .stop_set_of = {request.stop_set_of().begin(), request.stop_set_of().end()},
+          .begins_training = request.begins_training()};
 }
 
 membership::Done to_event(const proto::DoneRequest& request) {
@@ -120,6 +121,21 @@ Pulse to_pulse(const proto::Heartbeat& beat) {
       .report_age_s = beat.report_age_s()};
 }
 
+namespace {
+
+proto::View to_proto(const sync::View& view) {
+  proto::View message;
+  message.set_number(view.number);
+  for (const sync::Seat& seat : view.workers) {
+    proto::Seat& one = *message.add_workers();
+    one.set_incarnation(seat.incarnation);
+    one.set_is_lost(!seat.is_live);
+  }
+  return message;
+}
+
+}  // namespace
+
 proto::Down to_down(const membership::Notice& notice) {
   proto::Down down;
   std::visit(Overloaded{[&](const membership::Hold&) { down.mutable_hold(); },
@@ -127,10 +143,18 @@ proto::Down to_down(const membership::Notice& notice) {
                         [&](const membership::StopJob& n) {
                           *down.mutable_stop_job() = to_failure({n.code, n.message, {}});
                         },
-                        [&](const membership::Finish& n) { down.mutable_finish()->set_preempted(n.preempted); }},
+                        [&](const membership::Finish& n) { down.mutable_finish()->set_preempted(n.preempted); },
+                        [&](const sync::View& view) { *down.mutable_view() = to_proto(view); }},
              notice);
   return down;
 }
+
+sync::View to_view(const proto::View& message) {
+  sync::View view{.number = message.number()};
+  for (const proto::Seat& seat : message.workers()) view.workers.push_back({seat.incarnation(), !seat.is_lost()});
+  return view;
+}
+
 proto::Down alive(int64_t sent_us, std::chrono::microseconds clock, uint64_t traced,
                   const telemetry::TraceRequest* trace) {
   proto::Down down;

@@ -24,6 +24,7 @@ sync::membership::LinksLost lost_links(Incarnation worker, const proto::Heartbea
 Pulse to_pulse(const proto::Heartbeat& beat);
 void add_metrics(const telemetry::Snapshot& snapshot, proto::Heartbeat& to);
 proto::Down to_down(const sync::membership::Notice& notice);
+sync::View to_view(const proto::View& message);
 // The answer to a heartbeat. `sent_us`: when the heartbeat was sent, on its sender's clock; 0 if this does not answer a
 // heartbeat. `clock`: the time since this scheduler began. `traced`: the last trace that is over. `trace`: the newest
 // trace; null if there is none.

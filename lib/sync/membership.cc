@@ -80,6 +80,7 @@ void Machine::handle(const StreamOpened& event, Out& out) {
   process->heard_ms = now_ms_;
   process->closed_ms.reset();
   // Notices sent while no stream was open are lost, so repeat the current one.
+  if (view_.number > 0) out.push_back(Tell{event.incarnation, view_});
   if (auto notice = notice_for(*process)) out.push_back(Tell{event.incarnation, std::move(*notice)});
 }
 
@@ -95,13 +96,40 @@ void Machine::handle(const Heartbeat& event, Out&) {
 }
 
 // A lost process is told like the others, because it may still be running on a host that the launcher cannot reach.
-void Machine::lose(Process& process, const std::string& how, Out& out) {
+void Machine::lose(Process& process, const Loss& loss, Out& out) {
   const Member member = member_of(process);
-  out.push_back(DeclareLost{member, now_ms_ - process.heard_ms});
-  // After all workers are done, a lost process is no failure.
-  if (phase_ != Phase::kFinishing) fail_job(Code::kPeerLost, fmt::format("{} was lost: {}", to_text(member), how), out);
-  process.has_ended = true;
+  const bool continues = continues_without(process);
+  out.push_back(DeclareLost{member, now_ms_ - process.heard_ms, loss.how, continues});
+  if (continues) {
+    publish_without(process, out);
+  } else if (phase_ != Phase::kFinishing) {  // after all workers are done, a lost process is no failure
+    fail_job(Code::kPeerLost, fmt::format("{} {}: {}", to_text(member), loss.verb, loss.how), out);
+  }
+  process.is_lost = true;
+  process.has_ended = process.has_ended || continues || !loss.is_reachable;
   settle(out);
+}
+
+bool Machine::continues_without(const Process& process) const {
+  const bool runs = phase_ == Phase::kRunning || phase_ == Phase::kHolding || phase_ == Phase::kStopping;
+  if (settings_.on_worker_loss == OnWorkerLoss::kFail || !runs || !trains_) return false;
+  return process.join.role == Role::kWorker && live(Role::kWorker, [](const Process&) { return true; }).size() > 1;
+}
+
+void Machine::publish_without(const Process& process, Out& out) {
+  view_.number++;
+  view_.workers[process.rank].is_live = false;
+  for (const auto& [incarnation, other] : processes_) {
+    if (!other.has_ended) out.push_back(Tell{incarnation, view_});
+  }
+}
+
+std::vector<uint32_t> Machine::lost_workers() const {
+  std::vector<uint32_t> ranks;
+  for (uint32_t rank = 0; rank < view_.workers.size(); rank++) {
+    if (!view_.workers[rank].is_live) ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 void Machine::look_for_lost(Out& out) {
@@ -109,26 +137,23 @@ void Machine::look_for_lost(Out& out) {
     if (process.has_ended || phase_ == Phase::kEnded) continue;
     if (process.closed_ms && now_ms_ - *process.closed_ms >= settings_.reconnect_ms) {
       lose(process,
-           fmt::format("its connection closed and was not reopened within {} ms", now_ms_ - *process.closed_ms), out);
+           {fmt::format("its connection closed and was not reopened within {} ms", now_ms_ - *process.closed_ms)}, out);
     } else if (now_ms_ - process.heard_ms > settings_.heartbeat_timeout_ms) {
-      lose(process, fmt::format("silent for {} ms", now_ms_ - process.heard_ms), out);
+      lose(process, {fmt::format("silent for {} ms", now_ms_ - process.heard_ms)}, out);
     }
   }
 }
 
 void Machine::handle(const GiveUp& event, Out& out) {
-  const Process* process = live(event.member);
+  Process* process = live(event.member);
   if (process == nullptr || phase_ == Phase::kFinishing) return;
-  // It is told of the end like the others, because it may still be able to react.
-  out.push_back(DeclareLost{event.member, now_ms_ - process->heard_ms});
-  fail_job(Code::kPeerLost, fmt::format("{} counts as lost (--stall-timeout): {}", to_text(event.member), event.why),
-           out);
+  lose(*process, {.how = event.why, .is_reachable = true, .verb = "counts as lost (--stall-timeout)"}, out);
 }
 
 void Machine::handle(const ProcessEnded& event, Out& out) {
   Process* process = live(event.member);
   if (process == nullptr) return;
-  lose(*process, "its process " + event.how, out);
+  lose(*process, {"its process " + event.how}, out);
 }
 
 void Machine::look_for_missing(Out& out) {
@@ -240,8 +265,9 @@ void Machine::settle_barrier(Out& out) {
   // worker begins a later one.
   const std::vector<uint32_t>& stop_set_of = barrier_->first.stop_set_of;
   if (!stop_set_of.empty() && phase_ != Phase::kStopping) stop_set_of_ = stop_set_of;
+  trains_ = trains_ || barrier_->first.begins_training;
   barrier_.reset();
-  out.push_back(ReleaseBarrier{barriers_released_++});
+  out.push_back(ReleaseBarrier{barriers_released_++, lost_workers()});
 }
 
 // ---- Stopping and ending the job.
@@ -276,7 +302,7 @@ void Machine::settle_hold(Out& out) {
   if (phase_ != Phase::kHolding) return;
   std::map<uint32_t, uint64_t> steps;
   for (const auto& [incarnation, process] : processes_) {
-    if (process.join.role != Role::kWorker) continue;
+    if (process.join.role != Role::kWorker || process.is_lost) continue;
     if (!process.has_ended && !process.steps_at_hold) return;
     uint64_t& of_set = steps[stop_set(process)];
     of_set = std::max(of_set, process.has_ended ? process.steps_begun : *process.steps_at_hold);
@@ -299,14 +325,22 @@ std::string Machine::stopped_after() const {
   return fmt::format("stopped after {} to {} steps", first->second, last->second);
 }
 
+// Whether the other workers would not fail in the same way: the process has lost a device, memory or a connection.
+static bool is_own_misfortune(Code code) {
+  return code == Code::kDevice || code == Code::kPeerLost || code == Code::kSchedulerLost || code == Code::kUnavailable;
+}
+
 void Machine::handle(const Done& event, Out& out) {
   Process* process = known(event.incarnation);
   if (process == nullptr || process->has_ended || !started()) return;
-  process->has_ended = true;
   process->heard_ms = now_ms_;
   process->steps_begun = event.steps_begun;
   const std::string who = to_text(member_of(*process));
   const bool as_asked = stop_requested_ && event.failure == Code::kPreempted;
+  if (event.failure && !as_asked && is_own_misfortune(*event.failure) && continues_without(*process)) {
+    return lose(*process, {"it failed: " + event.message}, out);
+  }
+  process->has_ended = true;
   preempted_ = preempted_ || as_asked;
   if (event.failure && !as_asked) {
     fail_job(*event.failure, fmt::format("{} failed: {}", who, event.message), out);

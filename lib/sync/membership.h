@@ -4,7 +4,8 @@
 // See docs/protocol.md, "Membership" and "Failure".
 //
 // A process is identified by its incarnation, 64 random bits that it draws when it starts. It gets its rank when all
-// processes have joined. If a worker or a server is lost, the whole job fails.
+// processes have joined. If a server is lost, the whole job fails; if a worker is lost, Settings::on_worker_loss
+// decides.
 #pragma once
 
 #include <compare>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "sync/view.h"
 
 namespace dtrain::sync::membership {
 
@@ -37,9 +39,15 @@ std::string to_text(const std::vector<Member>& members);  // returns a text such
 using Incarnation = uint64_t;  // the 64 random bits that identify a process; not 0
 using Millis = uint64_t;       // time since the scheduler's start; never decreases
 
+enum class OnWorkerLoss : uint8_t {
+  kFail,    // the job fails
+  kShrink,  // the job continues without the worker
+};
+
 struct Settings {
   uint32_t workers = 1;
   uint32_t servers = 0;
+  OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
   std::string job_text;  // lines "key = value" on which every process must agree
   Millis start_timeout_ms = 300'000;
   Millis heartbeat_timeout_ms = 10'000;
@@ -111,6 +119,9 @@ struct BarrierEnter {
   // Replaces the stop sets of Ready when this barrier is released. Empty: they stay as they are. Must be equal for all
   // workers.
   std::vector<uint32_t> stop_set_of = {};
+  // Whether training begins when this barrier is released. Only from then on can the job continue without a worker.
+  // Must be equal for all workers.
+  bool begins_training = false;
 };
 // A signal asks the job to stop. `by` is the process that received it: "worker 1" or "the scheduler".
 struct StopRequested {
@@ -124,8 +135,8 @@ struct Held {
 // The process ends, successfully or not, and reports that itself.
 struct Done {
   Incarnation incarnation = 0;
-  std::optional<Code> failure;
-  std::string message;
+  std::optional<Code> failure = {};
+  std::string message = {};
   uint64_t steps_begun = 0;
 };
 // A process lives, but has not moved for too long. It counts as lost.
@@ -201,7 +212,8 @@ struct StopJob {
 struct Finish {
   bool preempted = false;
 };
-using Notice = std::variant<Hold, StopAfter, StopJob, Finish>;
+// A View goes to all processes; see sync/seat.h.
+using Notice = std::variant<Hold, StopAfter, StopJob, Finish, View>;
 struct Tell {
   Incarnation to = 0;
   Notice notice;
@@ -211,6 +223,7 @@ struct Tell {
 // barrier that was released, so give it the same answer.
 struct ReleaseBarrier {
   uint64_t seq = 0;
+  std::vector<uint32_t> lost;  // the ranks of the workers that were lost so far, sorted
 };
 struct RepeatBarrier {
   Incarnation to = 0;
@@ -220,6 +233,8 @@ struct RepeatBarrier {
 struct DeclareLost {
   Member member;
   Millis silent_ms = 0;
+  std::string why;         // a text such as "its process was killed by signal 9 (Killed)"
+  bool continues = false;  // whether the job continues without it
 };
 struct LogMissing {
   std::string what;
@@ -268,8 +283,9 @@ class Machine {
     uint64_t arrival = 0;
     uint32_t rank = 0;  // rank of the process; valid from Prepare or Start on
     Millis heard_ms = 0;
-    std::optional<Millis> closed_ms;        // when the process's control stream closed; nullopt: it is not closed
-    bool has_ended = false;                 // whether the process is done or lost
+    std::optional<Millis> closed_ms;  // when the process's control stream closed; nullopt: it is not closed
+    bool has_ended = false;           // whether the process is done or lost
+    bool is_lost = false;
     std::optional<uint64_t> steps_at_hold;  // number of steps that the worker had begun when it answered Hold
     uint64_t steps_begun = 0;               // number of steps that the worker has begun; valid once it is done
     std::map<uint32_t, CutLink> cut_links;  // connections that the worker has lost, indexed by the server's rank
@@ -315,7 +331,14 @@ class Machine {
   void fail_start(Code code, const std::string& message, Out& out);
 
   void fail_job(Code code, const std::string& message, Out& out);
-  void lose(Process& process, const std::string& how, Out& out);
+  struct Loss {
+    std::string how;            // a text such as "silent for 10100 ms"
+    bool is_reachable = false;  // whether the process may still hear of the job's end and sign off
+    const char* verb = "was lost";
+  };
+  void lose(Process& process, const Loss& loss, Out& out);
+  [[nodiscard]] bool continues_without(const Process& process) const;
+  void publish_without(const Process& process, Out& out);
   void look_for_lost(Out& out);
   void look_for_cut_links(Out& out);
   // The processes of a role that have not ended and for which is_meant() is true, sorted.
@@ -332,6 +355,7 @@ class Machine {
   [[nodiscard]] std::optional<Notice> notice_for(const Process& process) const;
   void tell(Role role, Out& out);
   [[nodiscard]] bool all_gone(Role role) const;
+  [[nodiscard]] std::vector<uint32_t> lost_workers() const;
   [[nodiscard]] Member member_of(const Process& process) const { return {process.join.role, process.rank}; }
   Process* known(Incarnation incarnation);
   // The process with this rank that has not ended; null: there is none, or ranks are not given yet.
@@ -346,6 +370,8 @@ class Machine {
   uint64_t arrivals_ = 0;
   std::optional<Barrier> barrier_;  // the open barrier
   uint64_t barriers_released_ = 0;
+  View view_;                                // the newest; without seats before the start
+  bool trains_ = false;                      // whether a barrier that begins the training was released
   std::vector<uint32_t> stop_set_of_;        // the stop set of each worker, as in Ready
   std::map<uint32_t, uint64_t> stop_after_;  // last step of each stop set; filled when all workers have answered Hold
   bool stop_requested_ = false;

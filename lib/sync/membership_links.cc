@@ -59,13 +59,11 @@ void Machine::judge_cut_link(const Process& worker, uint32_t server, Out& out) {
   const std::string whose = is_server ? fmt::format("{} of {} workers ({}) have lost their connections to it and could",
                                                     without.size(), workers, to_text(without))
                                       : fmt::format("it has lost its connection to server {} and could", server);
-  // The lost process is told of the end like the others, because the scheduler reaches it.
-  out.push_back(DeclareLost{lost, 0});
-  fail_job(Code::kPeerLost,
-           fmt::format("{} was lost: {} not open another one for {:.1f} s ({}), although the scheduler reaches both "
-                       "sides; check the network and firewalls between these hosts",
-                       to_text(lost), whose, static_cast<double>(now_ms_ - link.since_ms) / 1000.0, link.why),
-           out);
+  const std::string how = fmt::format(
+      "{} not open another one for {:.1f} s ({}), although the scheduler reaches both sides; check the "
+      "network and firewalls between these hosts",
+      whose, static_cast<double>(now_ms_ - link.since_ms) / 1000.0, link.why);
+  lose(*live(lost), {.how = how, .is_reachable = true}, out);
 }
 
 }  // namespace dtrain::sync::membership

@@ -161,6 +161,10 @@ void Machine::handle(const Ready& event, Out& out) {
   DT_CHECK(event.stop_set_of.empty() || event.stop_set_of.size() == settings_.workers,
            "the job has {} workers, but the stop sets cover {} workers", settings_.workers, event.stop_set_of.size());
   stop_set_of_ = event.stop_set_of;
+  view_.workers.resize(settings_.workers);
+  for (const auto& [incarnation, process] : processes_) {
+    if (process.join.role == Role::kWorker) view_.workers[process.rank].incarnation = incarnation;
+  }
   phase_ = Phase::kRunning;
   phase_since_ms_ = now_ms_;
   for (auto& [incarnation, process] : processes_) {

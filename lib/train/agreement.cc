@@ -15,7 +15,11 @@ job::RunStart run_start(const OwnStart& own, size_t workers) {
                      .rest = to_text(start.rest),
                      .rate_factor = start.rate_factor,
                      .saves_within_epochs = own.saves_within_epochs,
-                     .workers = std::vector<job::WorkerState>(workers)};
+                     .workers = std::vector<job::WorkerState>(workers),
+                     .best = {},
+                     .kept_epochs = {}};
+  if (start.best) told.best = job::BestEpoch{start.best->epoch, start.best->accuracy};
+  if (own.continues_checkpoints) told.kept_epochs = start.kept_epochs;
   const bool has_own_steps = start.worker_steps.size() == workers;
   for (size_t rank = 0; rank < workers; rank++) {
     job::WorkerState& worker = told.workers[rank];
@@ -62,12 +66,16 @@ Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart
   DT_TRY(Position position, parse_position(start.position), "reading where worker 0 starts");
   position.own_steps = mine.steps;
   DT_TRY(data::EpochRest rest, parse_rest(start.rest), "reading where worker 0 starts");
+  std::optional<BestAccuracy> best;
+  if (start.best) best = BestAccuracy{start.best->epoch, start.best->accuracy};
   return AgreedStart{.position = position,
                      .rest = std::move(rest),
                      .rate_factor = start.rate_factor,
                      .saves_within_epochs = start.saves_within_epochs,
                      .loss_scale = {mine.loss_scale, mine.good_steps},
-                     .metric_sums = std::move(mine.metric_sums)};
+                     .metric_sums = std::move(mine.metric_sums),
+                     .best = best,
+                     .kept_epochs = std::move(start.kept_epochs)};
 }
 
 Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, uint64_t own_steps, bool stopping) {

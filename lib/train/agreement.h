@@ -22,11 +22,14 @@ struct AgreedStart {
   bool saves_within_epochs = false;  // whether workers meet within epochs to write checkpoints
   LossScale::State loss_scale;
   std::vector<double> metric_sums;
+  std::optional<BestAccuracy> best;  // of the run so far
+  std::vector<int64_t> kept_epochs;  // as in Start, of checkpoints with the prefix of this run
 };
 
 // What rank 0 knows about the start, because it alone reads the checkpoint. Ignored on the other workers.
 struct OwnStart {
   const Start& start;
+  bool continues_checkpoints = false;  // whether the run writes checkpoints with the prefix from which it starts
   // Number of metric sums in use; a checkpoint with a different number was written with other metrics.
   size_t metric_sums = 0;
   bool saves_within_epochs = false;
@@ -34,18 +37,19 @@ struct OwnStart {
 Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart& own);
 
 struct AgreedEnd {
-  std::vector<uint64_t> worker_steps;  // number of steps that each worker has made, indexed by rank
+  std::vector<uint64_t> worker_steps;  // number of steps that each worker has made, in the order of ranks
   bool some_stop = false;              // whether at least one worker was asked to stop
 };
 Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, uint64_t own_steps, bool stopping);
 
-// What each worker alone knows about itself, indexed by rank. `loss_scales` is empty if the loss scale is not dynamic.
+// What each worker alone knows about itself, in the order of ranks. `loss_scales` is empty if the loss scale is not
+// dynamic.
 struct WorkerStates {
   std::vector<std::vector<double>> metric_sums;
   std::vector<LossScale::State> loss_scales;
 };
 
-// Rank 0's decision about checkpoints within an epoch.
+// A worker's decision about checkpoints within an epoch; that of the lowest rank counts.
 struct SaveDecision {
   bool is_due = false;        // whether to write a checkpoint now
   uint64_t next_meeting = 0;  // decide again after this many steps of each worker
@@ -57,9 +61,9 @@ struct OwnState {
 };
 struct SaveMeeting {
   WorkerStates states;
-  SaveDecision decision;  // rank 0's decision
+  SaveDecision decision;
 };
-// `why` names the wait. `decision` is ignored on all workers but rank 0.
+// `why` names the wait.
 Result<SaveMeeting> gather_states(job::Coordinator& coordinator, const std::string& why, const OwnState& own,
                                   const SaveDecision& decision = {});
 

@@ -18,6 +18,10 @@
 
 namespace dtrain::train {
 
+class CheckpointClaim;
+// Takes this process's claim, or returns the one that it has. A null claim: nobody else writes the checkpoints.
+using TakeClaim = std::function<Result<CheckpointClaim*>()>;
+
 inline constexpr const char* kClaimSuffix = ".lock";
 
 // One thread calls it at a time. The kernel releases its locks when the process ends, in whatever way. On file systems

@@ -104,8 +104,9 @@ double CheckpointWriter::longest_s() const {
 
 void CheckpointWriter::serve() {
   name_thread("checkpoint");
-  // On two cores that ResNet-50 keeps busy, writing it with momentum in the foreground made two steps of 400 ms 2.5 times
-  // as long. With a tenth of a core, steps of 0.55 s and 2 s at a save were 1.2 to 1.5 times as long as the median.
+  // On two cores that ResNet-50 keeps busy, writing it with momentum in the foreground made two steps of 400 ms 2.5
+  // times as long. With a tenth of a core, steps of 0.55 s and 2 s at a save were 1.2 to 1.5 times as long as the
+  // median.
   run_in_background();
   const MutexLock lock(mutex_);
   for (;;) {

@@ -2,13 +2,15 @@
 
 namespace dtrain::train {
 
-EpochClock::EpochClock(EpochRule rule, optim::ScheduleSpec schedule, bool may_skip_steps, kvstore::Store& store,
+EpochClock::EpochClock(EpochRule rule, optim::ScheduleSpec schedule, Losses losses, kvstore::Store& store,
                        job::Coordinator& coordinator)
     : rule_(rule),
+      epoch_samples_(rule.samples),
       schedule_(std::move(schedule)),
       store_(store),
       coordinator_(coordinator),
-      store_counts_samples_(!rule.ends_after_fixed_steps || (coordinator.workers() > 1 && may_skip_steps)) {}
+      store_counts_samples_(!rule.ends_after_fixed_steps || (coordinator.workers() > 1 && losses.may_skip_steps)),
+      may_lose_workers_(losses.may_lose_workers) {}
 
 void EpochClock::seek(const AgreedStart& start) {
   position_ = start_ = start.position;
@@ -18,19 +20,25 @@ void EpochClock::seek(const AgreedStart& start) {
 
 double EpochClock::scheduled_rate() const {
   const auto samples = static_cast<double>(position_.samples + rule_.samples_per_update);
-  return optim::learning_rate(schedule_, samples / static_cast<double>(rule_.samples));
+  return optim::learning_rate(schedule_, samples / static_cast<double>(epoch_samples_));
+}
+
+void EpochClock::change_rule_after_epoch(const EpochRule& rule) {
+  rule_ = rule;
+  position_.own_steps = static_cast<uint64_t>(rule_.steps_until(position_.epoch + 1));
+  worker_steps_.clear();
 }
 
 Result<bool> EpochClock::epoch_is_over() {
   const int64_t next = position_.epoch + 1;
   DT_TRY(position_.updates, store_.next_step());
-  DT_TRY_VOID(read_samples());
+  if (store_counts_samples_) DT_TRY_VOID(read_samples());
   if (rule_.ends_after_fixed_steps) return position_.own_steps >= static_cast<uint64_t>(rule_.steps_until(next));
-  return position_.samples >= static_cast<uint64_t>(next) * rule_.samples;
+  return position_.samples >= static_cast<uint64_t>(next) * epoch_samples_;
 }
 
 Result<> EpochClock::read_samples() {
-  if (!store_counts_samples_) return {};
+  if (!store_counts_samples_ && !may_lose_workers_) return {};
   DT_TRY(position_.samples, store_.samples_applied());
   return {};
 }

@@ -18,12 +18,20 @@ namespace dtrain::train {
 // The counters of one worker. The store and the coordinator are borrowed and must outlive the clock.
 class EpochClock {
  public:
-  // `may_skip_steps`: whether a worker may make a step that applies no samples.
-  EpochClock(EpochRule rule, optim::ScheduleSpec schedule, bool may_skip_steps, kvstore::Store& store,
+  // Why the workers together may apply fewer samples than their steps have.
+  struct Losses {
+    bool may_skip_steps = false;    // a worker may make a step that applies no samples
+    bool may_lose_workers = false;  // a worker may be lost
+  };
+  EpochClock(EpochRule rule, optim::ScheduleSpec schedule, Losses losses, kvstore::Store& store,
              job::Coordinator& coordinator);
 
   // Continues from the start that the workers have agreed on.
   void seek(const AgreedStart& start);
+
+  // Continues with another rule, at the beginning of the next epoch: the rule of the workers that are left. The
+  // schedule still counts in the samples of the first rule's epochs.
+  void change_rule_after_epoch(const EpochRule& rule);
 
   // Whether the current epoch is over. To be called before each step. Reads the store's counters, and may have to wait
   // for the weights of the last step to do so.
@@ -49,8 +57,8 @@ class EpochClock {
   // needs. If workers may have different weights, waits for all of them, because a worker that continued would change
   // what the others fetch.
   Result<> wait_for_others();
-  // If the store counts samples, sets samples() to the number of samples that have been applied to the weights. To be
-  // called when all workers have the newest weights.
+  // Sets samples() to the number of samples that have been applied to the weights, if the store counts them or workers
+  // may be lost. To be called when all workers have the newest weights.
   Result<> read_samples();
 
   [[nodiscard]] const EpochRule& rule() const { return rule_; }
@@ -81,12 +89,14 @@ class EpochClock {
 
  private:
   EpochRule rule_;
+  const uint64_t epoch_samples_;  // samples of an epoch, as the schedule counts
   optim::ScheduleSpec schedule_;
   kvstore::Store& store_;
   job::Coordinator& coordinator_;
   // If every step of every worker counts, each worker can compute the sum of samples itself and need not wait for the
   // weights. If a worker may leave out a step, only the store knows the sum.
   const bool store_counts_samples_;
+  const bool may_lose_workers_;
 
   Position position_;
   data::EpochRest rest_;

@@ -2,11 +2,14 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 namespace dtrain::train {
 
 void RateControl::begin(double factor) {
   factor_ = factor;
-  if (parts_.coordinator.rank() != 0) return;
+  if (!parts_.coordinator.leads()) return;
+  leads_ = true;
   if (!parts_.spec.metrics_path.empty()) requests_ = RateRequests::open(parts_.spec.metrics_path);
   if (factor == 1) return;
   parts_.log.info("the learning rate is {:g} times that of the schedule, because it was changed earlier in this run",
@@ -27,19 +30,27 @@ std::optional<RateControl::Change> RateControl::requested() {
   return std::nullopt;
 }
 
+// The leader before this worker may have told a change to some servers, and was lost before it told the workers.
+Result<> RateControl::take_over() {
+  if (std::exchange(leads_, true)) return {};
+  requests_ = RateRequests::open(parts_.spec.metrics_path);
+  return parts_.store.set_rate({factor_, parts_.clock.samples()}, true);
+}
+
 Result<> RateControl::meet() {
   if (parts_.spec.metrics_path.empty()) return {};
   std::optional<Change> change;
-  if (parts_.coordinator.rank() == 0) {
+  if (parts_.coordinator.leads()) {
+    DT_TRY_VOID(take_over(), "setting the rate on which the workers have agreed");
     change = requested();
-    if (change) DT_TRY_VOID(parts_.store.set_rate({change->factor, parts_.clock.samples()}), "changing the rate");
+    if (change) DT_TRY_VOID(parts_.store.set_rate({change->factor, parts_.clock.samples()}, true), "changing the rate");
   }
   DT_TRY(const std::vector<job::RateChange> all,
          parts_.coordinator.all_gather("the learning rate", job::RateChange{.factor = change ? change->factor : 0}));
   if (all.front().factor == 0) return {};
   if (!change) {
-    change = Change{all.front().factor, "as decided by worker 0"};
-    DT_TRY_VOID(parts_.store.set_rate({change->factor, parts_.clock.samples()}), "changing the rate");
+    change = Change{all.front().factor, fmt::format("as decided by worker {}", parts_.coordinator.live().front())};
+    DT_TRY_VOID(parts_.store.set_rate({change->factor, parts_.clock.samples()}, false), "changing the rate");
   }
   apply(*change);
   return {};

@@ -25,7 +25,7 @@ struct RateControlParts {
   Log log;
 };
 
-// Rank 0 decides about changes. Its store notifies the servers before all workers meet, so the next update of each
+// The leader decides about changes. Its store notifies the servers before all workers meet, so the next update of each
 // slice, on every server, is the first one with the new rate.
 class RateControl {
  public:
@@ -45,12 +45,14 @@ class RateControl {
     double factor = 1;
     std::string reason;
   };
+  Result<> take_over();
   std::optional<Change> requested();
   void apply(const Change& change);
 
   RateControlParts parts_;
   double factor_ = 1;
-  RateRequests requests_;  // only used by rank 0
+  bool leads_ = false;     // whether this worker has led at a meeting
+  RateRequests requests_;  // only used by the leader
 };
 
 }  // namespace dtrain::train

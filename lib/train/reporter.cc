@@ -70,7 +70,7 @@ Result<> Reporter::prepare() {
 Result<> Reporter::begin() {
   const EpochClock& clock = parts_.clock;
   rate_ = clock.rate_of_next_update();
-  if (clock.samples() > 0 && rate_ != parts_.spec.schedule.base && is_rank_0()) {
+  if (clock.samples() > 0 && rate_ != parts_.spec.schedule.base && leads()) {
     parts_.log.info("Adjust learning rate to {:e} for epoch {}", rate_, clock.position().epoch);
   }
   if (!parts_.spec.metrics_path.empty()) {
@@ -109,7 +109,7 @@ void Reporter::begin_epoch() {
 
 void Reporter::note_rate() {
   const double rate = parts_.clock.rate_of_next_update();
-  if (rate != rate_ && is_rank_0()) parts_.log.info("{}", learning_rate_line(parts_.clock.updates() + 1, rate));
+  if (rate != rate_ && leads()) parts_.log.info("{}", learning_rate_line(parts_.clock.updates() + 1, rate));
   rate_ = rate;
 }
 
@@ -183,10 +183,10 @@ Result<> Reporter::report_window(int64_t count, const Speed& speed) {
 // Records the levels that an accuracy reaches. The training accuracy is the mean over the epoch so far, noted with each
 // speed line: the accuracy over a few batches would reach levels by chance.
 Result<> Reporter::note_accuracy(DataSet of, double accuracy) {
-  if (!is_rank_0()) return {};
   const bool validation = of == DataSet::kValidation;
   AccuracyTimes& times = validation ? validation_times_ : training_times_;
   const std::span<const TimeToAccuracy> reached = times.note(accuracy, seconds(), parts_.clock.samples());
+  if (!leads()) return {};
   if (!reached.empty()) parts_.log.info("{}", reached_line(validation ? "validation" : "train", reached.back()));
   for (const TimeToAccuracy& level : reached) {
     set_reached(parts_.registry, of, level);
@@ -206,14 +206,14 @@ Result<> Reporter::write_metrics(std::vector<Value> values) {
   return parts_.recorder.write({.epoch = clock.position().epoch, .step = clock.updates(), .values = std::move(values)});
 }
 
-// Rank 0 warns for all workers, because they have the same weights or soon will.
+// The leader warns for all workers, because they have the same weights or soon will.
 void Reporter::warn_if_at_chance() {
   const Lesson lesson =
       last_window_.value_or(Lesson{training_metrics_.epoch_cross_entropy(), training_metrics_.epoch_accuracy()});
   const double chance = training_metrics_.chance_cross_entropy();
   if (!parts_.spec.data_can_be_learned || !is_at_chance(lesson, chance, parts_.clock.updates(), seconds())) return;
   parts_.registry.cell(Metric::kEpochsAtChance).add(1);
-  if (!is_rank_0()) return;
+  if (!leads()) return;
   parts_.log.warn("{}", at_chance_text(parts_.clock.position().epoch, lesson.loss, chance,
                                        {.in_use = rate_, .usual = parts_.spec.usual_rate}));
 }
@@ -286,7 +286,7 @@ Result<> Reporter::end_validation() {
   parts_.registry.set(Metric::kRunValidationAccuracy, accuracy);
   parts_.registry.set(Metric::kRunValidationCrossEntropy, validation_->loss);
   parts_.registry.set(Metric::kBestValidationAccuracy, *best_validation_accuracy_);
-  if (!is_rank_0()) return {};
+  if (!leads()) return note_accuracy(DataSet::kValidation, validation_metrics_.epoch_accuracy());
   for (const MetricValue& metric : validation_metrics_.epoch()) {
     parts_.log.info("{}", metric_line(parts_.clock.position().epoch, "Validation", metric));
   }
@@ -312,7 +312,7 @@ void Reporter::log_epoch(const std::optional<BestAccuracy>& best) const {
 
 Result<> Reporter::end_validation_within_epoch() {
   take_validation();
-  if (!is_rank_0()) return {};
+  if (!leads()) return note_accuracy(DataSet::kValidation, validation_metrics_.epoch_accuracy());
   const Position position = parts_.clock.position();
   for (const MetricValue& metric : validation_metrics_.epoch()) {
     parts_.log.info("{}", batch_metric_line(position.epoch, position.step - 1, "Validation", metric));

@@ -97,7 +97,7 @@ class Reporter {
   void show_run();
 
  private:
-  [[nodiscard]] bool is_rank_0() const { return parts_.coordinator.rank() == 0; }
+  [[nodiscard]] bool leads() const { return parts_.coordinator.leads(); }
   [[nodiscard]] double seconds() const;
   [[nodiscard]] DataUse data_use() const;
   void show(const job::WorkerProgress& progress, const DataLimit& limit);

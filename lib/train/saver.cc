@@ -11,24 +11,41 @@
 namespace dtrain::train {
 
 Saver::Saver(SaverParts parts)
-    : parts_(std::move(parts)),
-      writer_({.prefix = parts_.spec.save_prefix,
-               .symbol = writes() ? graph::symbol_text(parts_.graph) : std::string(),
-               .waits = parts_.waits,
-               .log = parts_.log,
-               .fault = parts_.fault,
-               .claim = parts_.claim}) {}
+    : parts_(std::move(parts)), job_text_(parts_.spec.job_text), job_hash_(parts_.spec.job_hash) {}
 
-void Saver::begin(bool meets, const Start& start) {
-  const std::optional<StartFrom>& from = parts_.spec.start_from;
-  if (start.best) best_ = start.best;
-  if (from && from->prefix == parts_.spec.save_prefix) kept_epochs_ = start.kept_epochs;
-  if (meets) meeting_ = parts_.clock.own_steps() + 1;
+Result<> Saver::begin(const AgreedStart& start) {
+  best_ = start.best;
+  kept_epochs_ = start.kept_epochs;
+  if (start.saves_within_epochs) meeting_ = parts_.clock.own_steps() + 1;
   last_save_ = last_meeting_ = std::chrono::steady_clock::now();
+  if (!writes()) return {};
+  DT_TRY_VOID(open_writer());
+  return check_disk();
+}
+
+Result<> Saver::open_writer() {
+  if (writer_ != nullptr) return {};
+  CheckpointClaim* claim = nullptr;
+  if (parts_.take_claim) {
+    DT_TRY(claim, parts_.take_claim(), "taking over the checkpoints");
+  }
+  writer_ = std::make_unique<CheckpointWriter>(CheckpointWriterOptions{.prefix = parts_.spec.save_prefix,
+                                                                       .symbol = graph::symbol_text(parts_.graph),
+                                                                       .waits = parts_.waits,
+                                                                       .log = parts_.log,
+                                                                       .fault = parts_.fault,
+                                                                       .claim = claim});
+  DT_TRY(std::vector<std::string> slots, optim::state_slots(parts_.spec.optimizer));
+  writer_->prepare(parts_.training.parameters(), std::move(slots));
+  return {};
+}
+
+void Saver::set_job(std::string text, std::string hash) {
+  job_text_ = std::move(text);
+  job_hash_ = std::move(hash);
 }
 
 Result<> Saver::check_disk() const {
-  if (!writes()) return {};
   const TrainSpec& spec = parts_.spec;
   const int64_t to_come = checkpoints_to_come({.save_period = spec.save_period,
                                                .num_epochs = spec.num_epochs,
@@ -56,7 +73,7 @@ double Saver::seconds_to_next_save() const {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - last_save_).count();
 }
 
-// Called by rank 0. Estimates the number of steps from the pace since the last meeting. While the pace is not well
+// Estimates the number of steps from the pace since the last meeting. While the pace is not well
 // known, the next meeting is soon.
 uint64_t Saver::next_meeting() const {
   const uint64_t steps = parts_.clock.own_steps_in_this_process();
@@ -66,8 +83,7 @@ uint64_t Saver::next_meeting() const {
 }
 
 Result<std::optional<WorkerStates>> Saver::meet() {
-  SaveDecision decision;
-  if (parts_.coordinator.rank() == 0) decision = {seconds_to_next_save() <= 0, next_meeting()};
+  const SaveDecision decision{seconds_to_next_save() <= 0, next_meeting()};
   DT_TRY(SaveMeeting meeting, gather_states(parts_.coordinator, "a checkpoint within an epoch", own_state(), decision));
   meeting_ = meeting.decision.next_meeting;
   steps_at_meeting_ = parts_.clock.own_steps_in_this_process();
@@ -82,6 +98,7 @@ Result<WorkerStates> Saver::gather(const std::string& why) {
 }
 
 Result<> Saver::save_last(WorkerStates states) {
+  last_save_ = std::chrono::steady_clock::now();
   if (!writes()) return {};
   return save(CheckpointName{parts_.spec.save_prefix, std::nullopt}, parts_.clock.position(), std::move(states));
 }
@@ -94,10 +111,19 @@ Result<> Saver::save_epoch() {
     DT_TRY(states, gather("the loss scales"));
   }
   states.metric_sums.clear();  // the next epoch begins with empty metric sums
-  if (!writes() || !(due || best_is_unsaved_)) return {};
+  if (!saves() || !(due || best_is_unsaved_)) return {};
+  if (due) {
+    last_save_ = std::chrono::steady_clock::now();
+    std::erase_if(kept_epochs_, [&](int64_t epoch) { return epoch >= finished; });
+    kept_epochs_.push_back(finished);
+  }
+  // A worker that does not lead also keeps account of the checkpoints, because it may lead later.
+  if (!writes()) {
+    best_is_unsaved_ = false;
+    static_cast<void>(take_outdated());
+    return {};
+  }
   if (!due) return save(std::nullopt, {}, {});
-  std::erase_if(kept_epochs_, [&](int64_t epoch) { return epoch >= finished; });
-  kept_epochs_.push_back(finished);
   return save(CheckpointName{parts_.spec.save_prefix, finished}, {finished, 0}, std::move(states));
 }
 
@@ -118,8 +144,8 @@ void Saver::note_accuracy(double accuracy) {
 }
 
 CheckpointHeader Saver::header(Position position, const kvstore::TrainingState& state, WorkerStates states) const {
-  return {.job_hash = parts_.spec.job_hash,
-          .job_text = parts_.spec.job_text,
+  return {.job_hash = job_hash_,
+          .job_text = job_text_,
           .optimizer = parts_.spec.optimizer,
           .position = {position.epoch, position.step, 0, state.updates, state.samples},
           .rest = position.epoch == parts_.clock.position().epoch ? parts_.clock.rest() : data::EpochRest(),
@@ -135,7 +161,8 @@ CheckpointHeader Saver::header(Position position, const kvstore::TrainingState& 
 
 Result<> Saver::save(std::optional<CheckpointName> checkpoint, Position position, WorkerStates states) {
   const SteadyTime began = std::chrono::steady_clock::now();
-  DT_TRY(Snapshot * snapshot, writer_.next());
+  DT_TRY_VOID(open_writer());
+  DT_TRY(Snapshot * snapshot, writer_->next());
   snapshot->began = began;
   DT_TRY_VOID(snapshot->copy_weights(parts_.training.device_parameters()));
   snapshot->is_best = std::exchange(best_is_unsaved_, false);
@@ -146,9 +173,8 @@ Result<> Saver::save(std::optional<CheckpointName> checkpoint, Position position
     snapshot->header = header(position, snapshot->state, std::move(states));
     snapshot->with_states = parts_.spec.save_optimizer_states || !snapshot->checkpoint->epoch;
     snapshot->outdated = take_outdated();
-    last_save_ = std::chrono::steady_clock::now();
   }
-  writer_.write();
+  writer_->write();
   return {};
 }
 

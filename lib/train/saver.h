@@ -1,8 +1,9 @@
-// What a run saves: which checkpoints, when, and their content. Only rank 0 writes; the other workers send it the parts
-// of the state that only they have.
+// What a run saves: which checkpoints, when, and their content. Only the leader writes; the other workers send it the
+// parts of the state that only they have.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,7 +40,7 @@ struct SaverParts {
   Waits& waits;
   Log log;
   AtomicFile::Fault fault = nullptr;  // for tests: as in CheckpointWriter
-  CheckpointClaim* claim = nullptr;   // as in CheckpointWriter
+  TakeClaim take_claim = nullptr;     // as in TrainParts
 };
 
 // All workers call these functions at the same points. A save copies the checkpoint in memory, and a thread writes it
@@ -50,17 +51,15 @@ class Saver {
   explicit Saver(SaverParts parts);
 
   // Whether this worker asks all workers to meet within epochs (--save-every).
-  [[nodiscard]] bool wants_meetings() const { return writes() && parts_.spec.save_every_s > 0; }
-  // To be called when every worker has the initial weights. `meets`: whether some worker wants meetings. On rank 0,
-  // `start` holds what the checkpoint says about the run, if the run continues from a checkpoint.
-  void begin(bool meets, const Start& start);
-  // To be called after begin(). Warns if the checkpoints will fill the disk. Code::kData if not even one fits.
-  [[nodiscard]] Result<> check_disk() const;
+  [[nodiscard]] bool wants_meetings() const { return saves() && parts_.spec.save_every_s > 0; }
+  // To be called when every worker has the initial weights. `start`: what all have agreed on. The leader takes the
+  // memory for the copies, and warns if the checkpoints will fill the disk. Code::kData if not even one fits.
+  Result<> begin(const AgreedStart& start);
 
-  // --save-every is a time, which passes at a different step on each worker. So rank 0, which writes the checkpoint,
-  // reads its clock, and all workers agree on the step after which they meet next. Only used if all workers have the
-  // same weights (BSP). is_at_meeting() returns whether it is time to call meet(), and meets_after() whether it
-  // will be after `steps` steps of this worker. If a checkpoint is due, meet() returns what it needs.
+  // --save-every is a time, which passes at a different step on each worker. So the leader, which writes the
+  // checkpoint, reads its clock, and all workers agree on the step after which they meet next. Only used if all workers
+  // have the same weights (BSP). is_at_meeting() returns whether it is time to call meet(), and meets_after() whether
+  // it will be after `steps` steps of this worker. If a checkpoint is due, meet() returns what it needs.
   [[nodiscard]] bool meets_after(uint64_t steps) const { return meeting_ != 0 && steps >= meeting_; }
   [[nodiscard]] bool is_at_meeting() const { return meets_after(parts_.clock.own_steps()); }
   Result<std::optional<WorkerStates>> meet();
@@ -78,17 +77,24 @@ class Saver {
   void note_accuracy(double accuracy);
 
   // Returns the error of a write that has failed; does not wait for one that is in progress.
-  [[nodiscard]] Result<> check() const { return writer_.check(); }
+  [[nodiscard]] Result<> check() const { return writer_ ? writer_->check() : Result<>(); }
   // Waits until the last checkpoint is written.
-  Result<> finish() { return writer_.finish(); }
-  // The best accuracy of the run so far; only rank 0 knows the accuracies from before the run was resumed.
+  Result<> finish() { return writer_ ? writer_->finish() : Result<>(); }
+  // The best accuracy of the run so far.
   [[nodiscard]] const std::optional<BestAccuracy>& best() const { return best_; }
   // The longest time that this worker has taken to save a checkpoint, until its files were written; 0 if it has written
   // none.
-  [[nodiscard]] double longest_save_s() const { return writer_.longest_s(); }
+  [[nodiscard]] double longest_save_s() const { return writer_ ? writer_->longest_s() : 0; }
+  // The following checkpoints are those of this JobSpec, whose workers divide the records anew.
+  void set_job(std::string text, std::string hash);
 
  private:
-  [[nodiscard]] bool writes() const { return parts_.coordinator.rank() == 0 && !parts_.spec.save_prefix.empty(); }
+  [[nodiscard]] bool saves() const { return !parts_.spec.save_prefix.empty(); }
+  [[nodiscard]] bool writes() const { return saves() && parts_.coordinator.leads(); }
+  // To be called by the leader before it writes. Creates the writer if there is none, because this worker did not lead
+  // before.
+  Result<> open_writer();
+  [[nodiscard]] Result<> check_disk() const;
   [[nodiscard]] double seconds_to_next_save() const;
   [[nodiscard]] uint64_t next_meeting() const;
   [[nodiscard]] OwnState own_state() const { return {parts_.training_metrics.sums(), parts_.loss_scale}; }
@@ -99,10 +105,11 @@ class Saver {
   std::vector<CheckpointName> take_outdated();
 
   SaverParts parts_;
-  CheckpointWriter writer_;
+  std::string job_text_, job_hash_;
+  std::unique_ptr<CheckpointWriter> writer_;  // null until this worker leads
   std::optional<BestAccuracy> best_;
   bool best_is_unsaved_ = false;      // whether the weights are the best so far and not saved yet
-  std::vector<int64_t> kept_epochs_;  // epochs of the checkpoints that the run has written and not removed
+  std::vector<int64_t> kept_epochs_;  // epochs of the checkpoints that the leader has written and not removed
   SteadyTime last_save_;
   uint64_t meeting_ = 0;  // all workers meet after this many steps of their own; 0: never
   SteadyTime last_meeting_;

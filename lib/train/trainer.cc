@@ -35,6 +35,7 @@ class Trainer::Impl {
   Result<bool> train_epoch();
   Result<bool> epoch_is_over();
   Result<bool> agree_to_stop(bool stopping);
+  Result<> divide_among_live();
   Result<> share_weights();
   Result<const data::LoadedBatch*> next_batch();
   Result<> start_pass(int64_t pass, int64_t batch);
@@ -71,10 +72,11 @@ class Trainer::Impl {
   Regrouper regrouper_;
   Monitor monitor_;
   std::optional<ThreadTuner> tuner_;
-  bool is_reading_ = false;  // whether a pass over the data is in progress
-  bool is_ahead_ = false;    // whether the next step was launched before the last one was finished
-  bool must_stop_ = false;   // whether the coordinator has refused the next step when launch_next() asked
-  SteadyTime step_began_;    // when the last step began
+  std::vector<uint32_t> divided_among_;  // the ranks of the workers that divide the records
+  bool is_reading_ = false;              // whether a pass over the data is in progress
+  bool is_ahead_ = false;                // whether the next step was launched before the last one was finished
+  bool must_stop_ = false;               // whether the coordinator has refused the next step when launch_next() asked
+  SteadyTime step_began_;                // when the last step began
   bool stopped_ = false;
 };
 
@@ -92,7 +94,9 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
                     .loss_scale = spec_.loss_scale,
                     .tracer = parts_.tracer,
                     .log = parts_.log}),
-      clock_(spec_.epoch, spec_.schedule, step_runner_.may_skip_steps(), parts_.store, parts_.coordinator),
+      clock_(spec_.epoch, spec_.schedule,
+             {.may_skip_steps = step_runner_.may_skip_steps(), .may_lose_workers = parts_.divide != nullptr},
+             parts_.store, parts_.coordinator),
       recorder_(parts_.registry),
       reporter_({.spec = spec_,
                  .clock = clock_,
@@ -121,7 +125,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
               .waits = parts_.waits,
               .log = parts_.log,
               .fault = parts_.checkpoint_fault,
-              .claim = parts_.claim}),
+              .take_claim = parts_.take_claim}),
       regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log),
       monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.log) {
   if (spec_.tune_decoders) tuner_.emplace(*spec_.tune_decoders);
@@ -166,15 +170,18 @@ Result<> Trainer::Impl::begin() {
   flush_denormals();  // on this thread too, because the store may run updates on it
   DT_TRY_VOID(reporter_.prepare());
   DT_TRY(Start start, own_start());
+  const bool continues_checkpoints = spec_.start_from && spec_.start_from->prefix == spec_.save_prefix;
   DT_TRY(const AgreedStart agreed,
          agree_on_start(parts_.coordinator, {.start = start,
+                                             .continues_checkpoints = continues_checkpoints,
                                              .metric_sums = reporter_.training_metrics().sums().size(),
                                              .saves_within_epochs = saver_.wants_meetings()}));
   DT_TRY_VOID(seek(agreed, std::move(start.slots)));
+  divided_among_ = parts_.coordinator.live();
+  if (parts_.divide) DT_TRY_VOID(parts_.coordinator.begin_training());
   DT_TRY_VOID(reporter_.begin());
   rate_control_.begin(agreed.rate_factor);
-  saver_.begin(agreed.saves_within_epochs, start);
-  return saver_.check_disk();
+  return saver_.begin(agreed);
 }
 
 Result<TrainOutcome> Trainer::Impl::run() {
@@ -193,6 +200,7 @@ Result<TrainOutcome> Trainer::Impl::run_epochs() {
       DT_TRY_VOID(stop());
       break;
     }
+    DT_TRY_VOID(divide_among_live());
     DT_TRY_VOID(end_epoch());
   }
   DT_TRY_VOID(save([this] { return saver_.finish(); }));
@@ -337,11 +345,31 @@ Result<> Trainer::Impl::start_pass(int64_t pass, int64_t batch) {
                                           .workers = parts_.coordinator.workers()});
 }
 
-// Whether all workers stop. If workers may have different weights, waits until no worker has a step in progress.
+// Whether all workers stop. If workers may have different weights, waits until no worker has a step in progress. If
+// workers may be lost, all must also agree on which of them are left.
 Result<bool> Trainer::Impl::agree_to_stop(bool stopping) {
-  if (spec_.epoch.same_weights) return stopping;
+  if (spec_.epoch.same_weights && !parts_.divide) return stopping;
   DT_TRY_VOID(step_runner_.wait_for_weights());
   return clock_.agree_to_stop(stopping);
+}
+
+// If workers were lost in the epoch that has just ended, the validation at its end and the following epochs divide the
+// records among those that are left, as a job that is resumed with fewer workers does.
+Result<> Trainer::Impl::divide_among_live() {
+  const std::vector<uint32_t> live = parts_.coordinator.live();
+  if (live == divided_among_) return {};
+  DT_TRY(RecordDivision now, parts_.divide(live), "dividing the records among {} workers", live.size());
+  parts_.log.info(
+      "{} of {} workers are left: from epoch {} on, they divide all records among themselves; some records of the "
+      "others were not read in epoch {}",
+      live.size(), parts_.coordinator.workers(), clock_.position().epoch + 2, clock_.position().epoch + 1);
+  divided_among_ = live;
+  clock_.change_rule_after_epoch(now.epoch);
+  saver_.set_job(std::move(now.job_text), std::move(now.job_hash));
+  parts_.training_data.set_share(now.training);
+  if (parts_.validation_data != nullptr) parts_.validation_data->set_share(now.validation);
+  is_reading_ = false;
+  return {};
 }
 
 // Gives all workers the same model, which is also the one in the checkpoint.

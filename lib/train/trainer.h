@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -25,6 +27,13 @@
 
 namespace dtrain::train {
 
+// How the records are divided among some workers, for one of them.
+struct RecordDivision {
+  EpochRule epoch;
+  data::LoaderOptions training, validation;  // of which the share, share_in and the number of batches are used
+  std::string job_text, job_hash;            // the JobSpec of a job of these workers, for checkpoints
+};
+
 // References and pointers are borrowed and must outlive the trainer.
 struct TrainParts {
   const graph::Graph& graph;
@@ -37,7 +46,11 @@ struct TrainParts {
   // exec::Backend). If `inference` or validation_data is null, there is no validation.
   exec::DeviceGroup* inference = nullptr;
   data::Loader* validation_data = nullptr;
-  CheckpointClaim* claim = nullptr;             // under which checkpoints are written; null: nobody else writes them
+  // Called by the leader before it writes checkpoints. Null: nobody else writes them.
+  TakeClaim take_claim = nullptr;
+  // Divides the records among these workers, at the end of an epoch in which others were lost. Null: the job does not
+  // continue if a worker is lost.
+  std::function<Result<RecordDivision>(const std::vector<uint32_t>& live)> divide = nullptr;
   ValidationWatch* validation_watch = nullptr;  // observes each validation; may be null
   kvstore::Store& store;
   job::Coordinator& coordinator;

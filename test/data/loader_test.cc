@@ -166,3 +166,20 @@ TEST_CASE("validation counts every record once and none of the padding", "[data]
   }
   CHECK(counts == std::vector<int64_t>{4, 4, 2, 0});
 }
+
+TEST_CASE("a loader that gets another share returns the batches of a loader made for it", "[data]") {
+  auto numbers = std::make_shared<test::Numbers>(40);
+  LoaderOptions options = test::training(10, 4);
+  Loader loader(numbers, options, Log::silent());
+  test::epoch_rows(loader, 0);
+  loader.start(1);
+  REQUIRE(must(loader.next()) != nullptr);
+  LoaderOptions other = options;
+  other.share = {7, 37};
+  other.batches = 9;
+  loader.set_share(other);
+  CHECK(loader.batches() == 9);
+  Loader fresh(numbers, other, Log::silent());
+  CHECK(test::epoch_rows(loader, 1) == test::epoch_rows(fresh, 1));
+  CHECK(test::epoch_rows(loader, 2) == test::epoch_rows(fresh, 2));
+}

@@ -224,7 +224,7 @@ TEST_CASE("flags and values that are not in this version are refused by name", "
   for (const char* rule : {"orthogonal(gaussian,1)", "msraprelu", "bilinear"}) {
     CHECK(parsed({"--initializer", rule}).job.network.initializer == rule);
   }
-  CHECK_THAT(refused({"--on-worker-loss", "shrink"}), Contains("not in this version"));
+  CHECK_THAT(refused({"--on-worker-loss", "wait"}), Contains("not in this version"));
   CHECK_THAT(refused({"--preset", "minst"}), Contains("--preset: there is no 'minst', did you mean 'mnist'?"));
 }
 

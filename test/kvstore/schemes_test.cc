@@ -385,3 +385,33 @@ TEST_CASE("a staleness record reports after every hundred updates of a group", "
   CHECK(report->first_wait_s == Approx(0.001));
   CHECK(report->updates_per_s == Approx(100 / 2.001));
 }
+
+// Worker 2 is lost in the middle of a step: its gradient has reached one of the two slices.
+TEST_CASE("each slice is updated with the mean of the samples that it has got", "[kvstore]") {
+  const bool sums_only = GENERATE(false, true);
+  INFO("sums only: " << sums_only);
+  Cluster cluster({.workers = 3, .parameters = {{4}, {4}}, .rule = plain_rule(1), .sums_only = sums_only});
+  cluster.initialize();
+  const std::vector<float> values(4, 12);
+  kvstore::Header push;
+  push.rank = 2;
+  push.incarnation = 1002;
+  push.request = 1000;
+  push.key = 1;
+  push.samples = 6;
+  const kvstore::Message message = kvstore::make_message(push, values, nullptr, false);
+  const std::span<const std::byte> pieces[] = {message.payload};
+  cluster.shard(0).on_message(std::make_shared<Peer>(), message.head, pieces);
+  std::thread leaves([&] { cluster.shard(0).leave(2); });
+  std::vector<std::thread> workers;
+  for (uint32_t w = 0; w < 2; w++) {
+    for (size_t key = 0; key < 2; key++) fill(cluster.arrays(w).gradient(key), 3);
+    workers.emplace_back([&, w] { CHECK(cluster.step(w, 0, 3).has_value()); });
+  }
+  leaves.join();
+  for (std::thread& worker : workers) worker.join();
+  for (uint32_t w = 0; w < 2; w++) {
+    CHECK(all_equal(cluster.arrays(w).weight(0), 1));    // (3 + 3) / (3 + 3)
+    CHECK(all_equal(cluster.arrays(w).weight(1), 1.5));  // (3 + 3 + 12) / (3 + 3 + 6)
+  }
+}

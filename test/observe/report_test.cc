@@ -325,6 +325,15 @@ TEST_CASE("a report says if the images of a worker are missing", "[observe]") {
                        Contains("validation-2.json: the file is not a JSON object"));
 }
 
+TEST_CASE("a report has the last validation although worker 0 was lost before it", "[observe]") {
+  const TempDir dir;
+  test::write_run(dir.path("a"));
+  write(dir.path("a"), results_of(0, 0));
+  write(dir.path("a"), results_of(1, 1));
+  CHECK_THAT(report_page(must(read_runs({dir.path("a")})), "dtrain"),
+             Contains("in epoch 2, after update 20: 95 of 100 images were classified correctly"));
+}
+
 TEST_CASE("of many classes a report shows the most confused ones, and says so", "[observe]") {
   Run run;
   run.validation.emplace();

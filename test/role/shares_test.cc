@@ -233,3 +233,26 @@ TEST_CASE("files of groups and shares are read if the job needs them", "[role]")
   flags.job.num_workers = 3;
   CHECK_THAT(read_sharding(flags).error().message, Catch::Contains("2 lines for 3 workers"));
 }
+
+TEST_CASE("the workers that are left divide all records, in the proportions of a file if there is one", "[role]") {
+  job::JobSpec spec = spec_of("dist_sync", 4, 5);
+  REQUIRE(complete_spec(100, 0, {}, spec));
+  job::JobSpec now = *spec_of_live(spec, {1, 2, 3});
+  CHECK(now.flags.num_workers == 3);
+  CHECK(now.shares == std::vector<job::Interval>{{0, 33}, {33, 67}, {67, 100}});
+  CHECK(now.batches == std::vector<int64_t>{7, 7, 7});
+  CHECK(now.is_complete());
+
+  job::JobSpec gsp = spec_of("dist_gsync", 4, 5);
+  gsp.groups = {0, 1, 1, 2};
+  gsp.flags.scheme.data_allocator = true;
+  const auto sharding = *data::parse_sharding_file("0 .1\n.1 .2\n.2 .6\n.6 1\n", {"data_sharding", 4, false});
+  REQUIRE(complete_spec(100, 0, sharding, gsp));
+  now = *spec_of_live(gsp, {1, 3});
+  CHECK(now.groups == std::vector<int64_t>{0, 1});
+  CHECK(now.shares == std::vector<job::Interval>{{0, 20}, {20, 100}});
+  CHECK(now.batches == std::vector<int64_t>{4, 16});
+
+  spec.flags.scheme.backup = 2;
+  CHECK(spec_of_live(spec, {0, 3})->flags.scheme.backup == 1);
+}

@@ -45,7 +45,7 @@ Result<> run_member(uint16_t port, Role role) {
   if (role == Role::kWorker) {
     DT_TRY_VOID(process.client->sum("step", {}));
   } else {
-    outcome = process.client->wait_finish();
+    outcome = finish_of(*process.client);
   }
   process.client->done(outcome);
   return outcome;

@@ -30,7 +30,7 @@ TEST_CASE("each barrier adds the workers' numbers in rank order", "[rpc]") {
 TEST_CASE("servers and the scheduler end without an error once all workers are done", "[rpc]") {
   Job job(settings(2, 1));
   job.start(2, 1);
-  auto finished = std::async(std::launch::async, [&] { return job[2].client->wait_finish(); });
+  auto finished = std::async(std::launch::async, [&] { return finish_of(*job[2].client); });
   job[0].client->done({});
   job[1].client->done({});
   CHECK(within(std::move(finished)).has_value());
@@ -43,7 +43,7 @@ TEST_CASE("servers and the scheduler end without an error once all workers are d
 TEST_CASE("a server that fails stops waiting, and every process learns why", "[rpc]") {
   Job job(settings(2, 1));
   job.start(2, 1);
-  auto finished = std::async(std::launch::async, [&] { return job[2].client->wait_finish(); });
+  auto finished = std::async(std::launch::async, [&] { return finish_of(*job[2].client); });
   const Error cause{Code::kDevice, "not enough memory for a gradient", {}};
   job[2].client->fail_with(cause);
   job[2].client->fail_with({Code::kInternal, "a later failure", {}});
@@ -69,7 +69,7 @@ TEST_CASE("a worker's failure reaches every process with its code and ends open 
   CHECK(result.error().message == "worker 1 failed: record 7 is broken");
   const Error at_server = within(job[2].failed.get_future());
   CHECK(at_server.code == Code::kData);
-  CHECK_FALSE(job[2].client->wait_finish().has_value());
+  CHECK_FALSE(finish_of(*job[2].client).has_value());
   CHECK(within(job[0].failed.get_future()).code == Code::kData);
   CHECK_FALSE(job[0].client->may_begin(5).has_value());
   job[0].client->done(tl::unexpected(result.error()));
@@ -145,7 +145,7 @@ TEST_CASE("after a stop request all workers end before the same step, and then t
   CHECK(first >= 20);
   CHECK(within(std::move(steps[1])) == first);
   CHECK(within(std::move(steps[2])) == first);
-  const Result<> server = job[3].client->wait_finish();
+  const Result<> server = finish_of(*job[3].client);
   REQUIRE_FALSE(server.has_value());
   CHECK(server.error().code == Code::kPreempted);
   job[3].client->done(server);

@@ -4,6 +4,7 @@
 
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,14 @@ namespace dtrain::rpc::test {
 
 using namespace std::chrono_literals;
 using dtrain::test::within, dtrain::test::kPatience;
+
+// Waits until all workers are done, whatever views come before that.
+inline Result<> finish_of(ControlClient& server) {
+  while (true) {
+    DT_TRY(const std::optional<sync::View> view, server.wait_view());
+    if (!view) return {};
+  }
+}
 
 inline Security security() {
   return {.token = "secret", .build_id = "build-1", .tls = {}};

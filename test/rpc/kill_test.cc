@@ -47,7 +47,7 @@ Result<> run_member(int out, uint16_t port, Role role, uint32_t rank, std::chron
   Result<> outcome;
   if (role == Role::kServer) {
     Child::say(out, "begun");
-    outcome = process.client->wait_finish();
+    outcome = finish_of(*process.client);
   }
   for (uint64_t step = 0; role == Role::kWorker && outcome; step++) {
     if (step == 1) Child::say(out, "begun");

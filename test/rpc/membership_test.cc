@@ -174,7 +174,7 @@ TEST_CASE("a stop request ends the start of a job whose workers prepare their da
   Preparing all(settings(2, 1), [&](ControlClient& control) -> Result<Records> {
     if (control.rank() == 0) {
       control.request_stop();
-      DT_TRY_VOID(control.wait_finish());  // returns when the scheduler has answered
+      DT_TRY_VOID(finish_of(control));  // returns when the scheduler has answered
     }
     DT_TRY_VOID(control.sum("the index", {}));
     return Records{};

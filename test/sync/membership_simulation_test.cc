@@ -116,4 +116,33 @@ TEST_CASE("the workers of each stop set stop before the same step", "[sync][memb
   CHECK(regrouped > 100);
 }
 
+// Any number of workers crash, one after the other or at once, wherever they are, and the job is perhaps asked to stop.
+TEST_CASE("a job that may shrink trains to its end as long as a worker is left", "[sync][membership][sim]") {
+  uint64_t continued = 0, lost_several = 0, stopped = 0, all_lost = 0;
+  for (uint64_t seed = 1; seed <= 3'000; seed++) {
+    INFO("seed " << seed);
+    const Outcome run = simulate(seed, Disturbance::kShrink);
+    INFO(run.trace);
+    REQUIRE(run.ended);
+    if (run.failure && run.failure->code == Code::kPreempted && !run.has_trained) continue;  // asked before the start
+    REQUIRE(run.survivors_ended);
+    REQUIRE_FALSE(run.barrier_was_early);
+    REQUIRE(sets_agree(run));
+    REQUIRE(simulate(seed, Disturbance::kShrink).trace == run.trace);
+    if (run.failure && run.failure->code == Code::kPreempted) {
+      stopped++;
+    } else if (run.failure) {
+      REQUIRE(run.failure->code == Code::kPeerLost);
+      REQUIRE((!run.has_trained || !run.has_survivor));
+      if (run.has_trained) all_lost++;
+    }
+    continued += run.continued;
+    if (run.continued > 1) lost_several++;
+  }
+  CHECK(continued > 1'000);
+  CHECK(lost_several > 200);
+  CHECK(stopped > 200);
+  CHECK(all_lost > 50);
+}
+
 }  // namespace dtrain::sync::membership

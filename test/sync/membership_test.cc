@@ -570,4 +570,134 @@ TEST_CASE("a failure before all are prepared ends the job for all", "[sync][memb
   CHECK_THAT(stopped_by({Heartbeat{101}, Tick{}}, 20'000), Catch::Contains("worker 0 was lost: silent for"));
 }
 
+namespace {
+
+// A job that continues without lost workers, and whose training has begun.
+Conversation shrinking(uint32_t workers, uint32_t servers) {
+  Settings its = settings(workers, servers);
+  its.on_worker_loss = OnWorkerLoss::kShrink;
+  Conversation job(its);
+  job.start(workers, servers);
+  for (uint32_t rank = 0; rank < workers; rank++) {
+    (void)job.say(0, BarrierEnter{.incarnation = Conversation::worker(rank),
+                                  .name = "the initial weights",
+                                  .content = "0 numbers",
+                                  .begins_training = true});
+  }
+  return job;
+}
+
+std::vector<bool> live_seats(const View& view) {
+  std::vector<bool> live;
+  for (const Seat& seat : view.workers) live.push_back(seat.is_live);
+  return live;
+}
+
+BarrierEnter meeting(uint32_t rank, uint64_t seq) {
+  return {.incarnation = Conversation::worker(rank), .name = "the end", .seq = seq, .content = "1 numbers"};
+}
+
+}  // namespace
+
+TEST_CASE("a job that may shrink continues without a lost worker, and all processes hear of it", "[sync][membership]") {
+  Conversation job = shrinking(3, 1);
+  const auto lost = job.say(500, ProcessEnded{{Role::kWorker, 1}, "was killed by signal 9 (Killed)"});
+  REQUIRE(all<DeclareLost>(lost).size() == 1);
+  CHECK(all<DeclareLost>(lost)[0].continues);
+  CHECK(all<DeclareLost>(lost)[0].why == "its process was killed by signal 9 (Killed)");
+  CHECK(notices<StopJob>(lost).empty());
+  const auto views = notices<View>(lost);
+  REQUIRE(views.size() == 4);  // the lost process is told too, because it may still be running
+  CHECK(views[0].number == 1);
+  CHECK(live_seats(views[0]) == std::vector<bool>{true, false, true});
+  CHECK(views[0].workers[1].incarnation == Conversation::worker(1));
+
+  // A stream that is opened later gets the view. The lost process belongs to the job no longer.
+  CHECK(notices<View>(job.say(600, StreamOpened{Conversation::server(0)})).size() == 1);
+  CHECK(all<Reject>(job.say(610, StreamOpened{Conversation::worker(1)})).size() == 1);
+  CHECK(all<Reject>(job.say(620, meeting(1, 1))).size() == 1);
+
+  // The others finish the job.
+  CHECK(all<ReleaseBarrier>(job.say(700, meeting(0, 1))).empty());
+  const auto met = all<ReleaseBarrier>(job.say(710, meeting(2, 1)));
+  REQUIRE(met.size() == 1);
+  CHECK(met[0].lost == std::vector<uint32_t>{1});
+  (void)job.say(800, Done{.incarnation = Conversation::worker(0)});
+  CHECK(notices<Finish>(job.say(810, Done{.incarnation = Conversation::worker(2)})).size() == 1);
+  const auto ended = all<End>(job.say(820, Done{.incarnation = Conversation::server(0)}));
+  REQUIRE(ended.size() == 1);
+  CHECK_FALSE(ended[0].failure);
+}
+
+TEST_CASE("a barrier that waited only for a lost worker is released, with what that worker had brought",
+          "[sync][membership]") {
+  Conversation job = shrinking(3, 1);
+  (void)job.say(100, meeting(0, 1));
+  (void)job.say(110, meeting(1, 1));
+  CHECK(all<ReleaseBarrier>(job.say(120, ProcessEnded{{Role::kWorker, 0}, "ended"})).empty());
+  const auto met = all<ReleaseBarrier>(job.say(130, ProcessEnded{{Role::kWorker, 2}, "ended"}));
+  REQUIRE(met.size() == 1);
+  CHECK(met[0].seq == 1);
+  CHECK(met[0].lost == std::vector<uint32_t>{0, 2});
+}
+
+TEST_CASE("a silent worker, one without a connection to a server, and one without its device are lost alike",
+          "[sync][membership]") {
+  Conversation job = shrinking(5, 2);
+  const auto failed =
+      job.say(100, Done{.incarnation = Conversation::worker(0), .failure = Code::kDevice, .message = "out of memory"});
+  REQUIRE(all<DeclareLost>(failed).size() == 1);
+  CHECK(all<DeclareLost>(failed)[0].why == "it failed: out of memory");
+  CHECK(live_seats(notices<View>(failed).at(0)) == std::vector<bool>{false, true, true, true, true});
+  (void)job.say(200, GiveUp{{Role::kWorker, 4}, "it makes no step"});
+  (void)job.say(300, LinksLost{Conversation::worker(1), {{.server = 1, .lost_ms = 0, .why = "cut"}}});
+  for (const Millis now : {Millis{5'000}, Millis{10'400}}) {
+    for (const uint32_t rank : {1U, 2U}) (void)job.say(now, Heartbeat{Conversation::worker(rank)});
+    for (const uint32_t rank : {0U, 1U}) (void)job.say(now, Heartbeat{Conversation::server(rank)});
+  }
+  const auto lost = job.say(10'450, Tick{});
+  REQUIRE(all<DeclareLost>(lost).size() == 2);
+  CHECK(live_seats(notices<View>(lost).back()) == std::vector<bool>{false, false, true, false, false});
+  CHECK(notices<StopJob>(lost).empty());
+}
+
+TEST_CASE("the job ends if a server is lost, if no worker is left, or if all workers would fail alike",
+          "[sync][membership]") {
+  SECTION("a server") {
+    Conversation job = shrinking(3, 1);
+    CHECK(notices<StopJob>(job.say(100, ProcessEnded{{Role::kServer, 0}, "ended"})).size() == 4);
+  }
+  SECTION("the last worker") {
+    Conversation job = shrinking(2, 1);
+    CHECK(notices<StopJob>(job.say(100, ProcessEnded{{Role::kWorker, 1}, "ended"})).empty());
+    const auto end = notices<StopJob>(job.say(200, ProcessEnded{{Role::kWorker, 0}, "ended"}));
+    REQUIRE_FALSE(end.empty());
+    CHECK(end[0].code == Code::kPeerLost);
+  }
+  SECTION("damaged data") {
+    Conversation job = shrinking(3, 1);
+    const auto end = notices<StopJob>(
+        job.say(100, Done{.incarnation = Conversation::worker(1), .failure = Code::kData, .message = "broken"}));
+    REQUIRE_FALSE(end.empty());
+    CHECK(end[0].message == "worker 1 failed: broken");
+  }
+  SECTION("before training has begun") {
+    Settings its = settings(3, 1);
+    its.on_worker_loss = OnWorkerLoss::kShrink;
+    Conversation job(its);
+    job.start(3, 1);
+    CHECK(notices<StopJob>(job.say(100, ProcessEnded{{Role::kWorker, 1}, "ended"})).size() == 4);
+  }
+}
+
+TEST_CASE("a worker that is lost while the job is stopping is not waited for", "[sync][membership]") {
+  Conversation job = shrinking(3, 0);
+  (void)job.say(100, StopRequested{"a signal"});
+  (void)job.say(110, Held{Conversation::worker(0), 7});
+  (void)job.say(120, Held{Conversation::worker(2), 8});
+  const auto decided = notices<StopAfter>(job.say(130, ProcessEnded{{Role::kWorker, 1}, "ended"}));
+  REQUIRE(decided.size() == 2);
+  CHECK(decided[0].steps == 8);
+}
+
 }  // namespace dtrain::sync::membership

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <optional>
 #include <queue>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -21,7 +22,8 @@
 
 namespace dtrain::sync::membership {
 
-enum class Disturbance { kCalm, kCrash, kSilence, kStop, kCut };
+// kShrink: workers crash in a job that continues without them; some of these jobs are also asked to stop.
+enum class Disturbance { kCalm, kCrash, kSilence, kStop, kCut, kShrink };
 
 struct Outcome {
   bool ended = false;
@@ -40,6 +42,9 @@ struct Outcome {
   std::optional<Member> lost;      // who was declared lost
   bool is_right_one_lost = false;  // by the rule for cut connections, computed from those that were cut
   Millis since_first_cut_ms = 0;   // from the first cut that was not mended until somebody was declared lost
+  uint64_t continued = 0;          // lost workers without which the job continued
+  bool has_trained = false;
+  bool has_survivor = false;  // a worker had not finished, and could have continued, when the job failed
   std::string trace;
 };
 
@@ -52,6 +57,11 @@ class Simulation {
     epochs_ = static_cast<uint64_t>(random_.below(6));
     Settings settings{.workers = workers_, .servers = servers_, .job_text = ""};
     settings.heartbeat_timeout_ms = 3'000;
+    if (disturbance_ == Disturbance::kShrink) {
+      servers_ = static_cast<uint32_t>(1 + random_.below(2));
+      settings.servers = servers_;
+      settings.on_worker_loss = OnWorkerLoss::kShrink;
+    }
     stop_set_of_ = draw_sets();
     set_of_ = stop_set_of_.empty() ? std::vector<uint32_t>(workers_, 0) : stop_set_of_;
     waiting_.resize(workers_);
@@ -69,6 +79,11 @@ class Simulation {
     if (disturbance_ == Disturbance::kCrash || disturbance_ == Disturbance::kSilence) at(moment, [this] { crash(); });
     if (disturbance_ == Disturbance::kStop) at(moment, [this] { request_stop(); });
     if (disturbance_ == Disturbance::kCut) at(moment, [this] { cut_links(); });
+    if (disturbance_ == Disturbance::kShrink) {
+      const int64_t crashes = 1 + random_.below(workers_);
+      for (int64_t i = 0; i < crashes; i++) at(500 + random_.below(6'000), [this] { crash_worker(); });
+      if (random_.below(3) == 0) at(moment, [this] { request_stop(); });
+    }
     while (!queue_.empty() && !machine_->ended() && now_ < 200'000) {
       const Timed next = queue_.top();
       queue_.pop();
@@ -79,6 +94,7 @@ class Simulation {
   }
 
  private:
+  static constexpr const char* kInitial = "the initial weights";
   static constexpr const char* kMeeting = "the end of an epoch or of the job";
   struct Process {
     uint32_t id = 0;
@@ -162,6 +178,12 @@ class Simulation {
   void request_stop() {
     stop_ms_ = now_;
     send(StopRequested{"a signal"});
+  }
+
+  void crash_worker() {
+    Process& p = processes_[static_cast<size_t>(random_.below(workers_))];
+    if (!p.admitted || p.ended || std::exchange(p.crashed, true)) return;
+    if (random_.below(2) == 0) at(delay(), [this, &p] { send(StreamClosed{incarnation(p)}); });
   }
 
   void crash() {
@@ -259,9 +281,15 @@ class Simulation {
   void finish_step(Process& p) {
     if (p.crashed || p.ended || p.failed) return;
     if (!p.cut.empty()) return at(50, [this, &p] { finish_step(p); });  // it waits for the server
-    const uint32_t set = set_of_[p.id];
-    waiting_[set].push_back(&p);
-    if (waiting_[set].size() < static_cast<size_t>(std::ranges::count(set_of_, set))) return;
+    waiting_[set_of_[p.id]].push_back(&p);
+    close_round(set_of_[p.id]);
+  }
+
+  // A round does not wait for workers that the servers know to be lost.
+  void close_round(uint32_t set) {
+    size_t expected = 0;
+    for (uint32_t w = 0; w < workers_; w++) expected += set_of_[w] == set && !left_.contains(w) ? 1 : 0;
+    if (waiting_[set].empty() || waiting_[set].size() < expected) return;
     applied_ += waiting_[set].size();
     for (Process* each : std::exchange(waiting_[set], {})) {
       at(delay(), [this, each, applied = applied_] {
@@ -278,6 +306,10 @@ class Simulation {
   }
   // The meeting's sum says whether any worker stops; then all of them do.
   void after_barrier(Process& p, const BarrierEnter& barrier) {
+    if (barrier.name == kInitial) {
+      has_trained_ = true;
+      return try_begin(p);
+    }
     if (barrier.name == kMeeting && stopping_meeting_ == barrier.seq) {
       if (!p.stopping) met_at_epochs_end_ = true;
       return leave(p, Code::kPreempted);
@@ -352,7 +384,10 @@ class Simulation {
     Process& p = of(e.node.incarnation);
     at(delay(), [this, &p] {
       become_member(p);
-      if (is_worker(p) && !std::exchange(p.trains, true)) try_begin(p);
+      if (!is_worker(p) || std::exchange(p.trains, true)) return;
+      if (disturbance_ != Disturbance::kShrink) return try_begin(p);
+      p.in_barrier = BarrierEnter{incarnation(p), kInitial, p.barriers, "0 numbers", 0, {}, true};
+      ask_barrier(p);
     });
   }
   void carry_out(const Tell& e) {
@@ -378,6 +413,14 @@ class Simulation {
     leave(p, n.code);
   }
   void hear(Process& p, const Finish&) { leave(p, std::nullopt); }
+  // A server takes lost workers out of the rounds; the gradient of one that has finished its step still counts.
+  void hear(Process& p, const View& view) {
+    for (uint32_t w = 0; w < workers_; w++) {
+      if (is_worker(p) || view.workers[w].is_live || !left_.insert(w).second) continue;
+      const uint32_t set = set_of_[w];
+      close_round(set);
+    }
+  }
   void carry_out(const ReleaseBarrier& e) {
     const auto inside = [](const Process& p) { return p.in_barrier && !p.in_barrier->stop_set_of.empty(); };
     if (const auto one = std::ranges::find_if(processes_, inside); one != processes_.end()) {
@@ -405,6 +448,7 @@ class Simulation {
   void carry_out(const DeclareLost& e) {
     trace_ += fmt::format("{} lost {}\n", now_, to_text(e.member));
     lost_ = e.member;
+    if (e.continues) continued_++;
     is_right_one_lost_ = is_lost_by_rule(e.member);
     since_first_cut_ms_ = now_ - first_cut();
   }
@@ -431,6 +475,10 @@ class Simulation {
     result.since_first_cut_ms = since_first_cut_ms_;
     result.steps_of_set.resize(workers_);
     result.trace = trace_;
+    result.continued = continued_;
+    result.has_trained = has_trained_;
+    result.has_survivor =
+        std::ranges::any_of(processes_, [&](const Process& p) { return is_worker(p) && p.failed && !p.crashed; });
     if (crashed_ != nullptr && !heard_.empty()) result.detection_ms = last_heard_ms_ - crashed_ms_;
     for (const Process& p : processes_) {
       if (!p.crashed && !p.ended) result.survivors_ended = false;
@@ -452,6 +500,9 @@ class Simulation {
   uint64_t regrouped_ = 0;
   std::unique_ptr<Machine> machine_;
   std::vector<Process> processes_;
+  std::set<uint32_t> left_;  // workers that the servers know to be lost
+  uint64_t continued_ = 0;
+  bool has_trained_ = false;
   std::vector<std::vector<Process*>> waiting_;  // by set: workers that have finished its step
   uint64_t applied_ = 0;                        // steps
   std::priority_queue<Timed> queue_;

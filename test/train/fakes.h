@@ -75,7 +75,7 @@ class SilentStore : public kvstore::Store {
   Result<uint64_t> samples_applied() override { return 0; }
   Result<> share_statistics(uint64_t) override { return {}; }
   Result<> refresh() override { return {}; }
-  Result<> set_rate(const kvstore::RateChange&) override { return {}; }
+  Result<> set_rate(const kvstore::RateChange&, bool) override { return {}; }
   Result<> read_state(kvstore::TrainingState&) override { return {}; }
   void cancel(Error) override {}
   [[nodiscard]] kvstore::StoreTimes times() const override { return {}; }

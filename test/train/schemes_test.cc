@@ -67,7 +67,9 @@ class WatchedStore final : public kvstore::Store {
   Result<uint64_t> samples_applied() override { return store_->samples_applied(); }
   Result<> share_statistics(uint64_t samples) override { return store_->share_statistics(samples); }
   Result<> refresh() override { return store_->refresh(); }
-  Result<> set_rate(const kvstore::RateChange& change) override { return store_->set_rate(change); }
+  Result<> set_rate(const kvstore::RateChange& change, bool for_servers) override {
+    return store_->set_rate(change, for_servers);
+  }
   Result<> read_state(kvstore::TrainingState& state) override {
     const uint64_t before = watch_.pushes;
     const auto moment = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);

@@ -6,7 +6,10 @@
 namespace dtrain::data {
 
 BatchRing::BatchRing(const Options& options)
-    : options_(options), filling_(static_cast<size_t>(options.slots)), decoders_(options.decoders) {
+    : options_(options),
+      batches_(options.batches),
+      filling_(static_cast<size_t>(options.slots)),
+      decoders_(options.decoders) {
   DT_CHECK(options.slots >= 2 && options.run_rows >= 1,
            "there must be at least 2 slots and 1 row per run, not {} slots and {} rows", options.slots,
            options.run_rows);
@@ -19,7 +22,7 @@ void BatchRing::prepare(int64_t batch) {
 std::optional<BatchRing::Run> BatchRing::take_run(int decoder) {
   const MutexLock lock(mutex_);
   work_.wait(mutex_, [this, decoder]() DT_REQUIRES(mutex_) {
-    const int64_t limit = std::min(next_ + options_.slots - 1, options_.batches);
+    const int64_t limit = std::min(next_ + options_.slots - 1, batches_);
     return stop_ || (running_ && decoder < decoders_ && cursor_.batch < limit);
   });
   if (stop_) return std::nullopt;
@@ -59,6 +62,11 @@ void BatchRing::pause() {
   DT_CHECK(ended, "a decoder thread did not finish its images within the time limit");
 }
 
+void BatchRing::set_batches(int64_t batches) {
+  const MutexLock lock(mutex_);
+  batches_ = batches;
+}
+
 void BatchRing::resume(int64_t first) {
   const MutexLock lock(mutex_);
   next_ = first;
@@ -79,7 +87,7 @@ bool BatchRing::await(const Filling& filling) {
 
 Result<std::optional<int64_t>> BatchRing::take_batch() {
   const MutexLock lock(mutex_);
-  if (next_ >= options_.batches) return std::nullopt;
+  if (next_ >= batches_) return std::nullopt;
   const Filling& filling = filling_of(next_);
   if (!await(filling)) {
     return fail(Code::kData, "no image could be read for {} s; check that the disk with the data responds",
@@ -95,7 +103,7 @@ Result<std::optional<int64_t>> BatchRing::take_batch() {
 
 std::optional<int64_t> BatchRing::complete_batch() {
   const MutexLock lock(mutex_);
-  if (next_ >= options_.batches || cursor_.batch <= next_) return std::nullopt;
+  if (next_ >= batches_ || cursor_.batch <= next_) return std::nullopt;
   const Filling& filling = filling_of(next_);
   if (filling.missing > 0 || filling.error) return std::nullopt;
   return next_;

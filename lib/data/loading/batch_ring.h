@@ -42,6 +42,7 @@ class BatchRing {
   // For the consumer. pause() waits until all runs are finished, and prevents new ones until resume(), which begins at
   // batch `first`.
   void pause() DT_EXCLUDES(mutex_);
+  void set_batches(int64_t batches) DT_EXCLUDES(mutex_);  // to be called while it is paused
   void resume(int64_t first) DT_EXCLUDES(mutex_);
   // Waits for the next batch and releases the slot of the one before it; nullopt at the end of the epoch.
   Result<std::optional<int64_t>> take_batch() DT_EXCLUDES(mutex_);
@@ -62,8 +63,9 @@ class BatchRing {
   void prepare(int64_t batch) DT_REQUIRES(mutex_);
   bool await(const Filling& filling) DT_REQUIRES(mutex_);
 
-  const Options options_;
+  const Options options_;  // its `batches` is that of the first epoch
   Mutex mutex_;
+  int64_t batches_ DT_GUARDED_BY(mutex_);  // batches in an epoch
   ConditionVariable work_, ready_;
   std::vector<Filling> filling_ DT_GUARDED_BY(mutex_);  // the state of each slot
   int64_t next_ DT_GUARDED_BY(mutex_) = 0;              // the batch that take_batch() returns

@@ -34,6 +34,7 @@ class Loader::Impl {
   ~Impl();
 
   void start(int64_t epoch, int64_t first);
+  void set_share(const LoaderOptions& options);
   Result<> start_rest(const RestOfEpoch& of);
   Result<const LoadedBatch*> next();
   const LoadedBatch* peek();
@@ -145,6 +146,17 @@ void Loader::Impl::start(int64_t epoch, int64_t first) {
     make_order();
   }
   begin_at(first);
+}
+
+void Loader::Impl::set_share(const LoaderOptions& options) {
+  LoaderOptions changed = options_;
+  changed.share = options.share;
+  changed.share_in = options.share_in;
+  changed.batches = options.batches;
+  ring_.pause();
+  options_ = checked(std::move(changed), *dataset_);
+  ring_.set_batches(options_.batches);
+  epoch_ = -1;  // so that the next start() makes a new order
 }
 
 Result<> Loader::Impl::start_rest(const RestOfEpoch& of) {
@@ -289,6 +301,9 @@ void Loader::Impl::set_threads(int threads) {
 Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log)
     : impl_(std::make_unique<Impl>(std::move(dataset), std::move(options), std::move(log))) {}
 Loader::~Loader() = default;
+void Loader::set_share(const LoaderOptions& options) {
+  impl_->set_share(options);
+}
 void Loader::start(int64_t epoch, int64_t first) {
   impl_->start(epoch, first);
 }

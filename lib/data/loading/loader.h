@@ -119,6 +119,9 @@ class Loader {
 
   // Begins `epoch` at batch `first` (not 0 when training resumes). Drops batches that were prefetched earlier.
   void start(int64_t epoch, int64_t first = 0);
+  // Replaces share, share_in and batches by those of `options`, from the next start() on. Drops batches that were
+  // prefetched; one that next() has returned is no longer valid.
+  void set_share(const LoaderOptions& options);
   // Training only: like start(), for an epoch that other workers have begun. Reads this worker's part of the rest, in
   // place of the share. Code::kData if the rest names records that do not exist.
   Result<> start_rest(const RestOfEpoch& of);

@@ -43,6 +43,7 @@ struct SchemeFlags {
   bool data_allocator = false;  // the scheduler reads the shares from a file, LaunchFlags::data_sharding_file
   bool allow_gaps = false;      // whether the shares may leave records out
   int64_t resplit_every = 0;    // shares rotate between ranks every N epochs; 0: never
+  OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
 };
 
 struct NetworkFlags {
@@ -209,7 +210,6 @@ struct WireFlags {
   std::chrono::milliseconds stall_timeout{0};  // 0: none
   std::chrono::milliseconds start_timeout{300000};
   std::chrono::milliseconds scheduler_grace{30000};
-  std::string on_worker_loss = "fail";
   Inject inject;
 };
 

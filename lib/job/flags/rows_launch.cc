@@ -371,10 +371,12 @@ std::vector<Row> wire_rows() {
        .max = kSecondsMax},
       {.name = "on-worker-loss",
        .value = "POLICY",
-       .help = "what to do when a process is lost: fail (end the job with exit code 5 and name the process)",
-       .bind = DT_FIELD(Flags, wire.on_worker_loss),
-       .choices = {"fail"},
-       .later = {"wait", "shrink"}},
+       .help = "what to do when a worker is lost while the job trains: fail (end the job with exit code 5 and name the "
+               "worker) or shrink (continue without it; only in jobs with servers)",
+       .bind = DT_FIELD(Flags, job.scheme.on_worker_loss),
+       .choices = {"fail", "shrink"},
+       .later = {"wait"},
+       .scope = Scope::kJob},
       {.name = "inject",
        .value = "RULES",
        .help = "inject faults, for tests. RULES is a comma-separated list of drop=P and dup=P (the probability that a "

@@ -60,6 +60,9 @@ constexpr std::array<Named<LrScheduler>, 5> names_of(LrScheduler) {
 constexpr std::array<Named<HostOrder>, 2> names_of(HostOrder) {
   return {{{"spread", HostOrder::kSpread}, {"pack", HostOrder::kPack}}};
 }
+constexpr std::array<Named<OnWorkerLoss>, 2> names_of(OnWorkerLoss) {
+  return {{{"fail", OnWorkerLoss::kFail}, {"shrink", OnWorkerLoss::kShrink}}};
+}
 constexpr std::array<Named<Ungrouped>, 2> names_of(Ungrouped) {
   return {{{"error", Ungrouped::kError}, {"own", Ungrouped::kOwn}}};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,7 +22,16 @@ class Coordinator {
   virtual ~Coordinator() = default;
   [[nodiscard]] virtual uint32_t rank() const = 0;
   [[nodiscard]] virtual uint32_t workers() const = 0;
+  // The ranks of the workers that take part, sorted: all but those that were lost before the last barrier ended. So all
+  // workers have the same ranks between the same barriers. Never empty.
+  [[nodiscard]] virtual std::vector<uint32_t> live() const;
+  // The leader does what one worker does for all, such as writing checkpoints. It is the live worker of the lowest
+  // rank.
+  [[nodiscard]] bool leads() const { return live().front() == rank(); }
 
+  // A barrier that all workers pass when they have the initial weights. From then on the job continues if a worker is
+  // lost (--on-worker-loss). Called only by jobs that can continue.
+  virtual Result<> begin_training() { return {}; }
   // Called before each step. Returns false if a signal has asked the job to stop. All workers of a stop set then stop
   // before the same step, and rank 0 writes a checkpoint. (Stop sets: JobPlan::stop_set_of.) Costs one atomic load
   // unless a stop is under way.
@@ -29,9 +39,10 @@ class Coordinator {
   // A barrier that adds numbers: all workers call it with the same name and count, and each gets the sums, added in
   // rank order. An empty span makes it a plain barrier. At most kSumNumbersMax numbers.
   virtual Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) = 0;
-  // A barrier that gives each worker the messages of all workers, indexed by rank. All workers call it with the same
-  // name and type. Code::kUsage if a message or all of them together are larger than the limits below; kInternal if a
-  // worker has ended and sends no message.
+  // A barrier that gives each worker the messages of all workers, in the order of ranks. All workers call it with the
+  // same name and type. The messages of workers that were lost before they sent one are left out. Code::kUsage if a
+  // message or all of them together are larger than the limits below; kInternal if a worker has ended and sends no
+  // message although it was not lost.
   // `stop_set_of`, indexed by rank, replaces the stop sets: from now on, workers with the same number in it stop before
   // the same step. All workers pass the same values. Empty: the stop sets do not change.
   template <class Message>
@@ -41,7 +52,7 @@ class Coordinator {
   virtual void report(const WorkerProgress& progress) = 0;
 
  private:
-  // Like all_gather, but does not check that the answers have the type of `own` and that each worker sent one.
+  // Like all_gather, but does not check that the answers have the type of `own`.
   virtual Result<std::vector<Contribution>> gather(const std::string& name, Contribution own,
                                                    std::span<const uint32_t> stop_set_of) = 0;
 };
@@ -51,21 +62,24 @@ inline constexpr size_t kSumNumbersMax = 4096;
 inline constexpr size_t kContributionBytesMax = 4 << 20;  // limit for the message of one worker
 inline constexpr size_t kGatherBytesMax = 32 << 20;       // limit for the messages of all workers together
 
+inline std::vector<uint32_t> Coordinator::live() const {
+  std::vector<uint32_t> ranks(workers());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 template <class Message>
 Result<std::vector<Message>> Coordinator::all_gather(const std::string& name, Message own,
                                                      std::span<const uint32_t> stop_set_of) {
   DT_TRY(std::vector<Contribution> all, gather(name, std::move(own), stop_set_of));
-  if (all.size() != workers()) {
-    return fail(Code::kInternal, "barrier '{}' returned the messages of {} workers instead of {}", name, all.size(),
-                workers());
-  }
+  const bool is_whole = all.size() == workers();
   std::vector<Message> messages;
   messages.reserve(all.size());
   for (Contribution& one : all) {
     Message* message = std::get_if<Message>(&one);
     if (message == nullptr) {
-      return fail(Code::kInternal, "barrier '{}': worker {} sent a different kind of message than this worker", name,
-                  messages.size());
+      return fail(Code::kInternal, "barrier '{}': {} sent a different kind of message than this worker", name,
+                  is_whole ? "worker " + std::to_string(messages.size()) : "a worker");
     }
     messages.push_back(std::move(*message));
   }

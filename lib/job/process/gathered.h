@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -51,13 +52,19 @@ struct WorkerState {
   int64_t good_steps = 0;           // successive steps without overflow, for a dynamic loss scale
   std::vector<double> metric_sums;  // sums of the worker's metrics over the current epoch
 };
+struct BestEpoch {
+  int64_t epoch = 0;
+  double accuracy = 0;
+};
 // Where training starts. Sent by worker 0; the others send an empty one.
 struct RunStart {
   std::string position;    // as train::to_text() writes it
   std::string rest;        // of the epoch in progress, as train::to_text() writes it
   double rate_factor = 1;  // factor on the schedule's learning rate
   bool saves_within_epochs = false;
-  std::vector<WorkerState> workers;  // the state of each worker, indexed by rank; empty: no worker has made a step
+  std::vector<WorkerState> workers;       // the state of each worker, indexed by rank; empty: no worker has made a step
+  std::optional<BestEpoch> best = {};     // the best accuracy of the run so far
+  std::vector<int64_t> kept_epochs = {};  // epochs of the checkpoints that the run has written and not removed
 };
 // A worker has reached the end of an epoch, or was asked to stop.
 struct EpochEnd {

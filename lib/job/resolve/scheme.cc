@@ -104,6 +104,29 @@ Result<> check_deterministic(const JobFlags& job, const Store& store) {
               job.scheme.kv_store, job.num_workers);
 }
 
+Result<> check_worker_loss(const JobFlags& job, const Store& store) {
+  if (job.scheme.on_worker_loss == OnWorkerLoss::kFail) return {};
+  if (job.num_workers == 1) {
+    return fail(Code::kUsage, "--on-worker-loss shrink: the run has only one worker; use --max-restarts");
+  }
+  if (!store.servers || job.num_servers == 0) {
+    return fail(
+        Code::kUsage,
+        "--on-worker-loss shrink: without servers, the workers of {} add up their gradients in a group that "
+        "cannot continue without a member; use a store with servers such as dist_sync, or --max-restarts, which "
+        "starts all processes again from the last checkpoint",
+        job.scheme.kv_store);
+  }
+  if (job.time_batches_after) {
+    return fail(Code::kUsage, "--on-worker-loss shrink: a benchmark measures all workers; use --on-worker-loss fail");
+  }
+  if (job.scheme.regroup_every > 0) {
+    return fail(Code::kUsage, "--on-worker-loss shrink with --regroup-every {}: leave out one of them",
+                job.scheme.regroup_every);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<> check_scheme(const Flags& flags) {
@@ -112,6 +135,7 @@ Result<> check_scheme(const Flags& flags) {
   DT_TRY_VOID(check_readers(flags, store));
   DT_TRY_VOID(check_backup(job));
   DT_TRY_VOID(check_deterministic(job, store));
+  DT_TRY_VOID(check_worker_loss(job, store));
   // The groups of GSP are not known yet, so its workers may have different weights.
   const bool same_weights = store.scheme != Scheme::kGsp && plan_of(requested(flags)).same_weights;
   if (flags.loop.save_every.count() > 0 && !same_weights) {

@@ -42,9 +42,11 @@ Result<> check(const ShardOptions& options) {
 
 }  // namespace
 
+constexpr uint64_t kNobody = UINT64_MAX;
+
 struct Shard::State {
   explicit State(size_t workers) : incarnations(workers) {}
-  // The accepted incarnation of each worker, indexed by rank; 0: no message yet.
+  // The accepted incarnation of each worker, indexed by rank; 0: no message yet; kNobody: none, because it has left.
   std::vector<std::atomic<uint64_t>> incarnations;
   std::atomic<uint64_t> refused = 0;  // messages that reached no slice
   std::atomic<int64_t> busy_ns = 0;
@@ -85,6 +87,7 @@ void Shard::admit(uint32_t rank, uint64_t incarnation) {
 }
 
 bool Shard::may_speak(const Sender& sender) {
+  if (sender.incarnation == kNobody) return false;
   uint64_t known = 0;
   return state_->incarnations[sender.rank].compare_exchange_strong(known, sender.incarnation) ||
          known == sender.incarnation;
@@ -164,6 +167,7 @@ void Shard::settle_later(ShardSlice& slice) {
 
 void Shard::leave(uint32_t rank) {
   DT_CHECK(rank < state_->incarnations.size(), "rank {} of {}", rank, state_->incarnations.size());
+  admit(rank, kNobody);
   stop_on_exception([&] {
     for (const auto& slice : slices_) {
       slice->leave(rank);

@@ -104,7 +104,8 @@ class Shard final : public ServerEvents {
   // From now on only this incarnation is accepted for the rank. Without a call of admit(), the first incarnation that
   // sends a message is accepted.
   void admit(uint32_t rank, uint64_t incarnation);
-  // The rank leaves the job, so rounds no longer wait for it. A gradient that it has pushed still counts.
+  // The rank leaves the job, so rounds no longer wait for it, and its messages are refused until another incarnation is
+  // admitted. A gradient that it has pushed still counts.
   void leave(uint32_t rank);
   // The rank takes part from `step` on.
   void join(uint32_t rank, uint64_t step);

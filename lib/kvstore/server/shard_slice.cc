@@ -299,7 +299,9 @@ void ShardSlice::control(const ControlCall& call, Pieces payload) {
   change([&]() DT_REQUIRES(mutex_) {
     const auto& what = call.request.what;
     const bool asks_only = std::holds_alternative<PullState>(what) || std::holds_alternative<PullCounters>(what);
-    if (!asks_only && call.request.rank != 0) return refuse(call, Status::kRejected);
+    // The worker that changes the rate is the leader, which may change.
+    const bool is_of_any_worker = asks_only || std::holds_alternative<SetRate>(what);
+    if (!is_of_any_worker && call.request.rank != 0) return refuse(call, Status::kRejected);
     if (machine_) carry_out_effects();
     if (!asks_only && applied_.contains(call.request.rank, id_of(call))) return answer_again(call);
     if (const auto* state = std::get_if<AssignState>(&what)) return assign_state(call, *state, payload, is_intact);

@@ -378,8 +378,8 @@ Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t samp
 }
 
 // Needs no lock, because the exchange threads are idle at this point.
-Result<> DeviceStore::set_rate(const RateChange& change) {
-  if (servers_) return servers_->set_rate(change);
+Result<> DeviceStore::set_rate(const RateChange& change, bool for_servers) {
+  if (servers_) return servers_->set_rate(change, for_servers);
   for (Device& device : devices_) device.updater->set_rate_factor(change.factor);
   return {};
 }

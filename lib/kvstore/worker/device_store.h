@@ -78,7 +78,7 @@ class DeviceStore final : public Store, private DeviceDecisions {
   Result<uint64_t> samples_applied() override;
   Result<> share_statistics(uint64_t samples) override;
   Result<> refresh() override;
-  Result<> set_rate(const RateChange& change) override;
+  Result<> set_rate(const RateChange& change, bool for_servers) override;
   Result<> read_state(TrainingState& state) override;
   void cancel(Error error) override DT_EXCLUDES(mutex_);
   [[nodiscard]] StoreTimes times() const override;

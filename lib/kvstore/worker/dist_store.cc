@@ -207,9 +207,23 @@ void DistStore::log_left_out() {
 Result<> DistStore::update_from_sum(size_t bucket) {
   sum_is_new_[bucket] = false;
   if (slices_of_[bucket].empty()) return {};
-  // The sums of all slices include the same workers, so the number of samples can be taken from any slice.
-  updater_->update(bucket, requests_.answer(slices_of_[bucket].front()).samples);
+  updater_->update(bucket, equalize_samples(bucket));
   return {};
+}
+
+// The sums of all slices include the same workers, unless one was lost in the middle of the step. Then scales the sums
+// as if all had the samples of the bucket's first slice. Returns that number; 0 if a worker has left the step out. All
+// workers get the same answers, and so do the same here.
+uint32_t DistStore::equalize_samples(size_t bucket) {
+  const uint32_t samples = requests_.answer(slices_of_[bucket].front()).samples;
+  for (const size_t i : slices_of_[bucket]) {
+    const uint32_t own = requests_.answer(i).samples;
+    if (own == samples) continue;
+    if (own == 0 || samples == 0) return 0;
+    const float factor = static_cast<float>(samples) / static_cast<float>(own);
+    for (float& value : slices_[i].push_answer) value *= factor;
+  }
+  return samples;
 }
 
 // The following functions are called between steps.
@@ -252,13 +266,13 @@ Result<uint64_t> DistStore::regroup(std::span<const uint32_t> group_of) {
   return step.value_or(next_step_);
 }
 
-Result<> DistStore::set_rate(const RateChange& change) {
+Result<> DistStore::set_rate(const RateChange& change, bool for_servers) {
   rate_factor_ = change.factor;
   if (updater_) {
     updater_->set_rate_factor(change.factor);
     return {};
   }
-  if (options_.rank != 0) return {};
+  if (!for_servers) return {};
   return ask("new learning rate", &DistStore::is_parameter,
              [&](size_t) { return SliceRequest{.head = control_request(SetRate{change})}; });
 }

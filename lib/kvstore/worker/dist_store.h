@@ -59,7 +59,7 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   Result<> refresh() override;
   Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
   void set_next_step(uint64_t step) override { next_step_ = step; }
-  Result<> set_rate(const RateChange& change) override;
+  Result<> set_rate(const RateChange& change, bool for_servers) override;
   Result<> read_state(TrainingState& state) override;
   void cancel(Error error) override { requests_.cancel(std::move(error)); }
   [[nodiscard]] StoreTimes times() const override { return requests_.times(); }
@@ -104,6 +104,7 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
 
   void log_left_out();
   Result<> update_from_sum(size_t bucket);
+  uint32_t equalize_samples(size_t bucket);
   Result<> wait_for_weights();
 
   const DistStoreOptions options_;

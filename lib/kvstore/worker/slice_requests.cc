@@ -311,7 +311,8 @@ Error SliceRequests::refusal(size_t slice, const SliceRequest& request, Status s
   const std::string what = fmt::format("server {} refused the request for key {} slice {}{} from worker {}",
                                        at(slice).server, at(slice).key, at(slice).part, step, options_.rank);
   switch (status) {
-    case Status::kStaleIncarnation: return {Code::kUsage, what + ": another process has taken over this rank", {}};
+    case Status::kStaleIncarnation:
+      return {Code::kUsage, what + ": this process no longer has its rank in the job", {}};
     case Status::kUnknownKey: return {Code::kUsage, what + ": the key was never initialised", {}};
     case Status::kBadSize: return {Code::kUsage, what + ": the slice has a different size on the server", {}};
     case Status::kNonFinite: return {Code::kInternal, what + ": the sum of the gradients is not finite", {}};

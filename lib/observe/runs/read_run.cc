@@ -81,16 +81,17 @@ std::vector<ClassResults> class_results_in(const std::string& directory, Run& ru
   return all;
 }
 
-// Reads the latest validation. Files about an older validation are skipped: a worker that has left the run, or that the
-// resumed run no longer has, may have left such a file behind.
+// Reads the latest validation. Files about an older validation are skipped: a worker that was lost, or that the resumed
+// run no longer has, may have left such a file behind.
 void read_validation(const std::string& directory, Run& run) {
-  for (const ClassResults& part : class_results_in(directory, run)) {
-    if (!run.validation) {
-      run.validation = part;
-      continue;
-    }
-    ClassResults& all = *run.validation;
-    if (part.epoch != all.epoch || part.workers != all.workers || part.rank >= all.workers) continue;
+  const std::vector<ClassResults> parts = class_results_in(directory, run);
+  const auto newest = std::ranges::max_element(parts, {}, &ClassResults::epoch);  // the first one, if several are equal
+  if (newest == parts.end()) return;
+  run.validation = *newest;
+  ClassResults& all = *run.validation;
+  for (const ClassResults& part : parts) {
+    const bool belongs = part.epoch == all.epoch && part.workers == all.workers && part.rank < all.workers;
+    if (!belongs || &part == &*newest) continue;
     all.counts.add(part.counts);
     all.worst.insert(all.worst.end(), part.worst.begin(), part.worst.end());
     telemetry::keep_worst(all.worst);

@@ -35,7 +35,9 @@
 namespace dtrain::role {
 namespace {
 
-constexpr std::chrono::seconds kProgressInterval{1};
+constexpr std::chrono::milliseconds kProgressInterval{1'000};
+// Until the first progress is shown, because from then on a launcher knows that the job trains.
+constexpr std::chrono::milliseconds kFirstProgressInterval{50};
 
 void print_line(const std::string& line) {
   std::fputs((line + "\n").c_str(), stdout);
@@ -82,6 +84,9 @@ sync::membership::Settings membership_settings(const job::Flags& flags, const jo
   sync::membership::Settings settings;
   settings.workers = static_cast<uint32_t>(flags.job.num_workers);
   settings.servers = static_cast<uint32_t>(flags.job.num_servers);
+  if (spec.flags.scheme.on_worker_loss == job::OnWorkerLoss::kShrink) {
+    settings.on_worker_loss = sync::membership::OnWorkerLoss::kShrink;
+  }
   settings.job_text = job::text(spec);
   settings.barrier_bytes_max = job::kGatherBytesMax;
   settings.start_timeout_ms = static_cast<uint64_t>(flags.wire.start_timeout.count());
@@ -158,12 +163,15 @@ void pass_on(rpc::Scheduler& scheduler, const job::EndedProcess& ended) {
 Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, const Screen& screen,
                JobView& view, double stall_timeout_s, KillSwitch kill) {
   job::TimeLeft left;
+  bool is_shown = false;
   while (true) {
-    const std::optional<Result<>> end = scheduler.wait(kProgressInterval);
+    const std::optional<Result<>> end = scheduler.wait(is_shown ? kProgressInterval : kFirstProgressInterval);
     std::vector<rpc::MemberPulse> members = scheduler.pulses();
     const std::vector<job::WorkerProgress> workers = worker_progress(members);
     const job::Progress progress = job_progress(flags, plan, workers, left);
     if (!workers.empty()) screen.show(end ? job::at_end(progress) : progress);
+    is_shown = !workers.empty();
+    for (const observe::Lost& lost : view.find_lost(members)) screen.show_finding(lost);
     if (end) {
       screen.show_finding(view.end());
       return *end;

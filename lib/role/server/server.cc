@@ -3,7 +3,12 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
 
+#include "base/overloaded.h"
 #include "base/step_faults.h"
 #include "base/thread.h"
 #include "job/process/exit_code.h"
@@ -22,6 +27,7 @@
 #include "role/setup/update.h"
 #include "rpc/control_client.h"
 #include "rpc/data_server.h"
+#include "sync/seat.h"
 #include "telemetry/metrics_file.h"
 
 namespace dtrain::role {
@@ -158,6 +164,33 @@ std::vector<uint64_t> worker_incarnations(const rpc::JoinReply& reply) {
   return incarnations;
 }
 
+// The view with which the job begins.
+std::vector<sync::Seat> seats_at_start(const rpc::JoinReply& reply) {
+  std::vector<sync::Seat> seats;
+  for (const uint64_t incarnation : worker_incarnations(reply)) seats.push_back({.incarnation = incarnation});
+  return seats;
+}
+
+// Waits for the end of the job. Meanwhile takes the workers that are lost out of all rounds.
+Result<> follow_views(rpc::ControlClient& control, sync::View start, rpc::DataServer& data, kvstore::Shard& shard,
+                      const Log& log) {
+  sync::seat::Server seats(std::move(start));
+  while (true) {
+    DT_TRY(const std::optional<sync::View> view, control.wait_view());
+    if (!view) return {};
+    std::vector<sync::seat::ServerEffect> effects;
+    seats.on(*view, effects);
+    for (const sync::seat::ServerEffect& effect : effects) {
+      std::visit(Overloaded{[&](const sync::seat::EndStreams& end) { data.end_worker(end.rank); },
+                            [&](const sync::seat::LeaveRounds& leave) {
+                              shard.leave(leave.rank);
+                              log.info("worker {} was lost; no round waits for it", leave.rank);
+                            }},
+                 effect);
+    }
+  }
+}
+
 // Runs from the join to the end of the job. All objects created here are destroyed before the control line.
 Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& data, const Waits& waits,
                const rpc::JoinRequest& request) {
@@ -172,7 +205,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   set_host_roles(host_share(reply, rpc::Role::kServer), process.flags.launch);
   DT_TRY(const std::unique_ptr<sync::EventLog> event_log, open_event_log(process.flags, spec, reply.rank),
          "opening --trace-events");
-  // An error in the shard or the data connections ends the wait_finish() below.
+  // An error in the shard or the data connections ends the wait for the end of the job below.
   const auto on_failure = [&control](const Error& error) { control.fail_with(error); };
   DT_TRY(const std::unique_ptr<kvstore::Shard> shard,
          make_shard(process, reply.rank, spec, event_log.get(), on_failure));
@@ -184,7 +217,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
     const telemetry::Registry::Handle collected = collect(*process.registry, *shard);
     const WaitLog wait_log([&](double seconds) { return shard->overdue(seconds); }, spec.flags.scheme.ssp_warn,
                            process.log);
-    finished = control.wait_finish();
+    finished = follow_views(control, {.workers = seats_at_start(reply)}, data, *shard, process.log);
   }
   // The connections are closed in every case, because workers may still be sending, and the shard is destroyed at the
   // end of this function.

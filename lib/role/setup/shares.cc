@@ -66,17 +66,22 @@ Result<> check_records(int64_t records, const char* kind) {
 
 }  // namespace
 
-Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan, int64_t records,
-                             const std::vector<data::Fraction>& sharding) {
+namespace {
+
+std::vector<data::Share> wanted_shares(const job::JobSpec& spec, int64_t records,
+                                       const std::vector<data::Fraction>& sharding) {
+  return sharding.empty() ? data::equal_shares(records, spec.flags.num_workers) : data::shares_of(sharding, records);
+}
+
+Result<PassPlan> passes_over(const std::vector<data::Share>& shares, const job::JobSpec& spec, const job::JobPlan& plan,
+                             int64_t records) {
   const job::JobFlags& flags = spec.flags;
-  const std::vector<data::Share> shares =
-      sharding.empty() ? data::equal_shares(records, flags.num_workers) : data::shares_of(sharding, records);
   PassPlan passes;
   for (size_t rank = 0; rank < shares.size(); rank++) {
     if (shares[rank].size() == 0) {
       return fail(Code::kUsage, "worker {} of {} would get none of the {} training records: {}", rank,
                   flags.num_workers, records,
-                  sharding.empty() ? "use fewer workers" : "give this worker a larger share");
+                  flags.scheme.data_allocator ? "give this worker a larger share" : "use fewer workers");
     }
     passes.shares.push_back({shares[rank].begin, shares[rank].end});
   }
@@ -88,6 +93,44 @@ Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan,
     passes.batches.push_back(data::batches_per_epoch(share, flags.batch_size));
   }
   return passes;
+}
+
+// The new number of each group that has a worker in `live`, in the order of the old numbers.
+std::map<int64_t, int64_t> numbers_of_groups(const std::vector<int64_t>& groups, const std::vector<uint32_t>& live) {
+  std::map<int64_t, int64_t> numbers;
+  for (const uint32_t rank : live) numbers[groups[rank]] = 0;
+  int64_t number = 0;
+  for (auto& [group, now] : numbers) now = number++;
+  return numbers;
+}
+
+}  // namespace
+
+Result<job::JobSpec> spec_of_live(const job::JobSpec& spec, const std::vector<uint32_t>& live) {
+  job::JobSpec now = spec;
+  const auto workers = static_cast<int64_t>(live.size());
+  now.flags.num_workers = workers;
+  now.flags.scheme.backup = std::min(spec.flags.scheme.backup, workers - 1);
+  if (!spec.groups.empty()) {
+    std::map<int64_t, int64_t> numbers = numbers_of_groups(spec.groups, live);
+    now.groups.clear();
+    for (const uint32_t rank : live) now.groups.push_back(numbers[spec.groups[rank]]);
+  }
+  std::vector<double> sizes;
+  for (const uint32_t rank : live)
+    sizes.push_back(static_cast<double>(spec.shares[rank].end - spec.shares[rank].begin));
+  const std::vector<data::Share> shares = spec.flags.scheme.data_allocator
+                                              ? data::shares_by_speed(spec.records_train, sizes)
+                                              : data::equal_shares(spec.records_train, workers);
+  DT_TRY(PassPlan passes, passes_over(shares, now, job::plan_of(now), spec.records_train));
+  now.shares = std::move(passes.shares);
+  now.batches = std::move(passes.batches);
+  return now;
+}
+
+Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan, int64_t records,
+                             const std::vector<data::Fraction>& sharding) {
+  return passes_over(wanted_shares(spec, records, sharding), spec, plan, records);
 }
 
 Result<job::JobPlan> complete_spec(int64_t records_train, int64_t records_val,

@@ -45,7 +45,7 @@ class NoStore final : public kvstore::Store, private kvstore::DeviceDecisions {
   Result<uint64_t> samples_applied() override { return 0; }
   Result<> share_statistics(uint64_t) override { return {}; }
   Result<> refresh() override { return {}; }
-  Result<> set_rate(const kvstore::RateChange&) override { return {}; }
+  Result<> set_rate(const kvstore::RateChange&, bool) override { return {}; }
   Result<> read_state(kvstore::TrainingState&) override { return {}; }
   void cancel(Error) override {}  // has no effect, because nothing in this store waits
   [[nodiscard]] kvstore::StoreTimes times() const override { return {}; }

@@ -2,13 +2,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "base/host_limits.h"
 #include "observe/tensorboard/scalar_sink.h"
 #include "role/process/membership.h"
 #include "role/setup/class_names.h"
 #include "role/setup/memory_need.h"
 #include "role/setup/pretrained.h"
+#include "role/setup/shares.h"
 #include "role/setup/threads.h"
+#include "role/worker/loading.h"
 #include "role/worker/planned_memory.h"
 
 namespace dtrain::role {
@@ -23,23 +28,25 @@ std::vector<std::string> names_of_classes(const TrainingSetup& setup) {
       .value_or(std::vector<std::string>());
 }
 
-// Taken before the newest checkpoint is looked for, so that none is written after that by an earlier run.
-Result<std::unique_ptr<train::CheckpointClaim>> claim_checkpoints(const TrainingSetup& setup) {
-  if (!setup.keeps_weights || setup.coordinator.rank() != 0) return nullptr;
-  const job::Flags& flags = setup.process.flags;
+Result<std::unique_ptr<train::CheckpointClaim>> claim_checkpoints(const TrainingSetup& setup,
+                                                                  train::CheckpointClaim::Take how) {
   const std::string& run_dir = setup.process.run_dir.path();
   const std::string owner = fmt::format("{} on {}, process {}", run_dir, host_name(), ::getpid());
-  const bool is_restart = flags.launch.restart > 0;
-  return train::CheckpointClaim::take(
-      save_prefix(flags, run_dir), owner,
-      is_restart ? train::CheckpointClaim::Take::kAlways : train::CheckpointClaim::Take::kIfFree, setup.waits);
+  return train::CheckpointClaim::take(save_prefix(setup.process.flags, run_dir), owner, how, setup.waits);
+}
+
+// Taken before the newest checkpoint is looked for, so that none is written after that by an earlier run.
+Result<std::unique_ptr<train::CheckpointClaim>> first_claim(const TrainingSetup& setup) {
+  if (!setup.keeps_weights || setup.coordinator.rank() != 0) return nullptr;
+  using Take = train::CheckpointClaim::Take;
+  return claim_checkpoints(setup, setup.process.flags.launch.restart > 0 ? Take::kAlways : Take::kIfFree);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Training>> Training::build(const TrainingSetup& setup, const MakeStore& make_store) {
   DT_TRY_VOID(role::check_memory(setup.process.flags, setup.network, usable_memory().bytes, setup.host.workers));
-  DT_TRY(std::unique_ptr<train::CheckpointClaim> claim, claim_checkpoints(setup));
+  DT_TRY(std::unique_ptr<train::CheckpointClaim> claim, first_claim(setup));
   std::vector<size_t> bucket_begin = plan_buckets(setup.process.flags, setup.network);
   DT_TRY(TrainingOptions options, training_options({.flags = setup.process.flags,
                                                     .spec = setup.spec,
@@ -67,6 +74,9 @@ Result<std::unique_ptr<Training>> Training::build(const TrainingSetup& setup, co
     if (!hint.empty()) parts.process.log.warn("{}", hint);
   }
   training->open_class_report();
+  Training& own = *training;
+  const bool divides = parts.spec.flags.scheme.on_worker_loss != job::OnWorkerLoss::kFail;
+  const auto divide = [&own](const std::vector<uint32_t>& live) { return own.divide(live); };
   training->trainer_ = std::make_unique<train::Trainer>(
       std::move(spec), train::TrainParts{.graph = parts.network.graph,
                                          .inputs = training->options_.training.inputs,
@@ -76,7 +86,8 @@ Result<std::unique_ptr<Training>> Training::build(const TrainingSetup& setup, co
                                          .data = parts.data.train.get(),
                                          .inference = training->inference_.get(),
                                          .validation_data = training->validation_data_.get(),
-                                         .claim = training->claim_.get(),
+                                         .take_claim = [&own] { return own.take_claim(); },
+                                         .divide = divides ? decltype(train::TrainParts::divide)(divide) : nullptr,
                                          .validation_watch = training->class_report_.get(),
                                          .store = *training->store_,
                                          .coordinator = parts.coordinator,
@@ -97,6 +108,32 @@ Training::Training(const TrainingSetup& setup, std::vector<size_t> bucket_begin,
       pacer_(std::chrono::duration<double, std::milli>(
                  own_faults(setup_.process.flags, setup_.coordinator.rank()).step_ms),
              setup_.waits) {}
+
+// The worker that led before this one may still live and write; the newest claim wins.
+Result<train::CheckpointClaim*> Training::take_claim() {
+  if (claim_ == nullptr && setup_.keeps_weights) {
+    setup_.process.log.warn("this worker writes the checkpoints from now on, because the workers before it were lost");
+    DT_TRY_VOID(prepare_checkpoints(setup_.process.flags, setup_.process.run_dir.path()));
+    DT_TRY(claim_, claim_checkpoints(setup_, train::CheckpointClaim::Take::kAlways));
+  }
+  return claim_.get();
+}
+
+Result<train::RecordDivision> Training::divide(const std::vector<uint32_t>& live) const {
+  DT_TRY(const job::JobSpec spec, spec_of_live(setup_.spec, live));
+  const auto rank = static_cast<uint32_t>(std::ranges::find(live, setup_.coordinator.rank()) - live.begin());
+  DT_CHECK(rank < live.size(), "worker {} is not among the live ones", setup_.coordinator.rank());
+  train::RecordDivision now{
+      .epoch = job::plan_of(spec).epoch_of[rank],
+      .training = training_loading(setup_.process.flags, spec, *setup_.data.train, options_.training_data.labels, rank),
+      .validation = {},
+      .job_text = job::text(spec),
+      .job_hash = fmt::format("{:016x}", job::hash(spec))};
+  if (setup_.data.validation != nullptr) {
+    now.validation = validation_loading(now.training, spec, *setup_.data.validation, rank);
+  }
+  return now;
+}
 
 void Training::cancel(const Error& error) {
   store_->cancel(error);

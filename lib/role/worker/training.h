@@ -66,12 +66,14 @@ class Training {
   Result<> make_store(const MakeStore& make_store);
   Result<std::unique_ptr<exec::DeviceGroup>> compile_with(exec::Options options);
   void open_loaders();
+  Result<train::CheckpointClaim*> take_claim();
+  Result<train::RecordDivision> divide(const std::vector<uint32_t>& live) const;
   void open_class_report();
   // The sinks of the trainer's records, in addition to metrics.jsonl.
   std::vector<std::unique_ptr<telemetry::Sink>> sinks();
 
   TrainingSetup setup_;
-  std::unique_ptr<train::CheckpointClaim> claim_;  // null if this process writes no checkpoints
+  std::unique_ptr<train::CheckpointClaim> claim_;  // null until this process writes checkpoints
   std::vector<size_t> bucket_begin_;
   TrainingOptions options_;
   Pacer pacer_;

@@ -149,10 +149,10 @@ Result<train::TrainOutcome> with_notice(Result<train::TrainOutcome> outcome, con
   return outcome;
 }
 
-// Ends the worker; worker 0 reports for the whole job.
-Result<int> end_worker(const Process& process, const JoinedJob& joined, const Result<train::TrainOutcome>& outcome,
-                       Clock::time_point started) {
-  if (joined.reply.rank == 0) return report_end(process, joined.spec, outcome, started);
+// Ends the worker; the leader reports for the whole job.
+Result<int> end_worker(const Process& process, const Connection& connection, const JoinedJob& joined,
+                       const Result<train::TrainOutcome>& outcome, Clock::time_point started) {
+  if (connection.control->leads()) return report_end(process, joined.spec, outcome, started);
   if (!outcome) return tl::unexpected(outcome.error());
   return outcome->stopped ? job::kExitPreempted : job::kExitOk;
 }
@@ -162,7 +162,7 @@ Result<int> read_only(const Process& process, Connection& connection, const Join
   const Clock::time_point started = Clock::now();
   const Result<train::TrainOutcome> outcome = with_notice(
       test_io({process, joined.spec, network, joined.data, *connection.control}), process.flags.wire, connection);
-  return end_worker(process, joined, outcome, started);
+  return end_worker(process, connection, joined, outcome, started);
 }
 
 // Trains as the JobSpec says. The order of the objects matters for their destruction: the transport refers to the
@@ -199,7 +199,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   process.tracer->finish();
   if (lines.pipes) lines.pipes->close();
   log_faults(lines, process.log);
-  return end_worker(process, joined, outcome, started);
+  return end_worker(process, connection, joined, outcome, started);
 }
 
 }  // namespace

@@ -407,3 +407,19 @@ TEST_CASE("without snapshots no update copies weights whose answers are sent", "
   CHECK(shard->counts().parked == 0);
   CHECK(peer->places.size() == 1);
 }
+
+TEST_CASE("a worker that has left is refused, and another process may get its rank", "[kvstore][shard]") {
+  Conversation talk(2);
+  talk.assign(0, {0, 0, 0, 0});
+  talk.push(0, 0, 0, {1, 1, 1, 1});
+  CHECK(talk.peers[0]->inbox.empty());  // waits for worker 1
+  talk.shard->leave(1);
+  CHECK(talk.peers[0]->take().values[0] == 1);
+  talk.push(1, 0, 0, {5, 5, 5, 5});
+  CHECK(talk.status_of(1) == Status::kStaleIncarnation);
+  talk.shard->admit(1, 100 + 1);
+  talk.shard->join(1, 1);
+  talk.push(1, 0, 1, {3, 3, 3, 3});
+  talk.push(0, 0, 1, {1, 1, 1, 1});
+  CHECK(talk.peers[0]->take().values[0] == 3);  // 1 + (3 + 1) / 2
+}

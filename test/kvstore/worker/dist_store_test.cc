@@ -358,9 +358,9 @@ TEST_CASE("a refused request is an error of the worker with the request and the 
   const Result<> result = cluster.store(1).wait_for_weights(0);
   REQUIRE_FALSE(result.has_value());
   CHECK(result.error().code == Code::kUsage);
-  CHECK(
-      result.error().message ==
-      "server 0 refused the request for key 0 slice 0 step 0 from worker 1: another process has taken over this rank");
+  CHECK(result.error().message ==
+        "server 0 refused the request for key 0 slice 0 step 0 from worker 1: this process no longer has its rank in "
+        "the job");
 }
 
 // Many slices, several workers, and several servers with their own threads: for ThreadSanitizer, and to let answers

@@ -1,0 +1,152 @@
+// A worker of a job is killed (-9) or stopped (SIGSTOP) at a random moment, and the job continues without it
+// (--on-worker-loss shrink). What must hold: no other process ends or starts again, and the job trains to its end.
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/random.h"
+#include "cluster/loopback_job.h"
+#include "support/catch.h"
+#include "support/command_line.h"
+#include "support/must.h"
+#include "support/process_of_job.h"
+#include "support/text.h"
+
+using namespace dtrain;
+using namespace dtrain::test;
+using dtrain::test::contains;
+
+namespace {
+
+constexpr double kRunSeconds = 240;
+constexpr uint64_t kWorkers = 3;
+
+// By default, each scheme loses one worker. DTRAIN_SHRINK_SEEDS=1-100 runs each a hundred times.
+std::pair<uint64_t, uint64_t> seeds() {
+  uint64_t first = 1, last = 1;
+  const char* given = std::getenv("DTRAIN_SHRINK_SEEDS");
+  if (given != nullptr && std::sscanf(given, "%lu-%lu", &first, &last) != 2) {
+    throw std::runtime_error(std::string("DTRAIN_SHRINK_SEEDS is FIRST-LAST, not ") + given);
+  }
+  return {first, last};
+}
+
+class Jobs {
+ public:
+  explicit Jobs(std::vector<std::string> kind) : kind_(std::move(kind)) {
+    make_images(dir_.path("data"));
+    REQUIRE(write_file_atomic(dir_.path("groups"), "#0 #1\n#2\n"));
+  }
+
+  [[nodiscard]] std::vector<std::string> command(const std::string& run_dir,
+                                                 const std::vector<std::string>& more) const {
+    return command_line(dtrain_program(),
+                        "-n 3 -s 2 --network lenet --data-dir data --seed 7 --threads 1 --lr 0.01 --num-epochs 10 "
+                        "--batch-size 4 --disp-batches 2 --on-worker-loss shrink --heartbeat-interval 0.4s "
+                        "--heartbeat-timeout 1.6s --run-dir",
+                        dir_.path(run_dir), kind_, more);
+  }
+  [[nodiscard]] Ended run(const std::string& run_dir, const std::vector<std::string>& more) const {
+    return test::run(command(run_dir, more), options());
+  }
+  [[nodiscard]] std::string path(const std::string& name) const { return dir_.path(name); }
+  [[nodiscard]] std::string text_of(const std::string& name) const { return read_file(path(name)).value_or(""); }
+  [[nodiscard]] nlohmann::json summary(const std::string& run_dir) const {
+    return parse_json(text_of(run_dir + "/summary.json"));
+  }
+  [[nodiscard]] std::map<std::string, pid_t> survivors(const std::string& run_dir, uint64_t lost) const {
+    std::map<std::string, pid_t> pids;
+    for (uint64_t rank = 0; rank < kWorkers; rank++) {
+      if (rank != lost) pids["worker " + std::to_string(rank)] = process_of_job(path(run_dir), "worker", rank);
+    }
+    for (uint64_t rank = 0; rank < 2; rank++) {
+      pids["server " + std::to_string(rank)] = process_of_job(path(run_dir), "server", rank);
+    }
+    return pids;
+  }
+  [[nodiscard]] ProcessOptions options() const {
+    return {.deadline_s = kRunSeconds, .directory = dir_.path(), .environment = {"XDG_RUNTIME_DIR=" + dir_.path()}};
+  }
+
+ private:
+  TempDir dir_;
+  std::vector<std::string> kind_;
+};
+
+// Runs the job and takes a worker away, in a way and at a moment that are drawn.
+void run_with_loss(const Jobs& jobs, const std::string& run_dir, RandomStream random) {
+  Process launcher(jobs.command(run_dir, {}), jobs.options());
+  const bool trains = launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds);
+  launcher.wait_for_output("no process prints this", 1.2 * random.uniform());
+  const auto lost = static_cast<uint64_t>(random.below(kWorkers));
+  const bool stops = random.below(3) == 0;
+  const std::map<std::string, pid_t> before = jobs.survivors(run_dir, lost);
+  const pid_t victim = process_of_job(jobs.path(run_dir), "worker", lost);
+  const bool is_hit = victim != 0 && ::kill(victim, stops ? SIGSTOP : SIGKILL) == 0;
+  const std::string name = "worker " + std::to_string(lost);
+  const bool is_noticed = launcher.wait_for_output("warning: " + name + " was lost: ", kRunSeconds);
+  const std::map<std::string, pid_t> after = jobs.survivors(run_dir, lost);
+  if (stops) ::kill(victim, SIGCONT);
+  const Ended end = launcher.wait(kRunSeconds);
+  INFO((stops ? "stopped " : "killed ") << name << "\n" << end.output);
+  REQUIRE(trains);
+  REQUIRE(is_hit);
+  REQUIRE(is_noticed);
+  CHECK(before == after);
+  CHECK(end.code == 0);
+  CHECK(left_over(jobs.path(run_dir)).empty());
+  const nlohmann::json summary = jobs.summary(run_dir);
+  CHECK(summary.at("exit_code") == 0);
+  CHECK(summary.at("epochs") == 10);
+  REQUIRE(summary.at("lost").size() == 1);
+  CHECK(summary.at("lost")[0].at("process") == name);
+  CHECK(std::filesystem::exists(jobs.path(run_dir) + "/lenet-0010.params"));
+  const std::string leader = lost == 0 ? "/worker-1.log" : "/worker-0.log";
+  CHECK(contains(jobs.text_of(run_dir + leader), "2 of 3 workers are left: from epoch "));
+  if (stops) CHECK(contains(end.output, "dtrain: " + name + " ended with code "));  // it has learned that it is lost
+}
+
+}  // namespace
+
+TEST_CASE("a job continues to its end without a worker that is killed or stands still", "[shrink]") {
+  static constexpr std::array kKinds = {"dist_sync",  "dist_sync --update-on worker", "dist_sync --backup 1",
+                                        "dist_async", "dist_ssync --staleness 1",     "dist_gsync"};
+  const size_t kind = GENERATE(range(size_t{0}, kKinds.size()));
+  INFO(kKinds[kind]);
+  const Jobs jobs(command_line("--kv-store", kKinds[kind]));
+  const auto [first, last] = seeds();
+  for (uint64_t seed = first; seed <= last; seed++) {
+    INFO("seed " << seed);
+    run_with_loss(jobs, "run" + std::to_string(seed), RandomStream(seed, Use::kFaults, kind));
+  }
+}
+
+TEST_CASE("a job that has lost its leader is resumed with the workers that were left, and with all", "[shrink]") {
+  const Jobs jobs(command_line("--kv-store dist_sync --deterministic 1"));
+  const Ended shrunk = jobs.run("shrunk", command_line("--num-epochs 3 --inject kill=worker:0@step:30"));
+  INFO(shrunk.output);
+  REQUIRE(shrunk.code == 0);
+  CHECK(contains(jobs.text_of("shrunk/worker-1.log"), "this worker writes the checkpoints from now on"));
+  for (const std::string workers : {"2", "3"}) {
+    const Ended resumed =
+        jobs.run("resumed" + workers, command_line("--num-epochs 5 -n", workers, "--resume", jobs.path("shrunk")));
+    INFO(resumed.output);
+    CHECK(resumed.code == 0);
+    CHECK(contains(resumed.output, "The run continues at epoch 3 step 0 "));
+  }
+}
+
+TEST_CASE("a job without a worker left ends with the code of a lost process", "[shrink]") {
+  const Jobs jobs(command_line("--kv-store dist_async"));
+  const Ended end =
+      jobs.run("run", command_line("--inject", "kill=worker:0@step:30,kill=worker:1@step:40,kill=worker:2@step:50"));
+  INFO(end.output);
+  CHECK(end.code == 5);
+  CHECK(contains(end.output, " was lost: its process was killed by signal 9 (Killed)"));
+  CHECK(left_over(jobs.path("run")).empty());
+}

@@ -1,0 +1,51 @@
+#include "sync/seat.h"
+
+#include "support/catch.h"
+
+namespace dtrain::sync::seat {
+namespace {
+
+View view_of(uint64_t number, const std::vector<bool>& live) {
+  View view{.number = number};
+  for (size_t rank = 0; rank < live.size(); rank++) view.workers.push_back({100 + rank, live[rank]});
+  return view;
+}
+
+std::vector<uint32_t> leaving(Server& server, const View& view) {
+  std::vector<ServerEffect> effects;
+  server.on(view, effects);
+  std::vector<uint32_t> ranks;
+  for (size_t i = 0; i < effects.size(); i += 2) {  // first the streams end, so that nothing arrives after the Leave
+    const uint32_t rank = std::get<EndStreams>(effects[i]).rank;
+    CHECK(std::get<LeaveRounds>(effects.at(i + 1)).rank == rank);
+    ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+}  // namespace
+
+TEST_CASE("a server takes each lost worker out of the rounds once", "[sync][seat]") {
+  Server server(view_of(0, {true, true, true, true}));
+  CHECK(leaving(server, view_of(1, {true, false, true, true})) == std::vector<uint32_t>{1});
+  CHECK(leaving(server, view_of(1, {true, false, true, true})).empty());
+  CHECK(leaving(server, view_of(3, {false, false, true, false})) == std::vector<uint32_t>{0, 3});
+}
+
+TEST_CASE("an old view that arrives late changes nothing", "[sync][seat]") {
+  Server server(view_of(0, {true, true, true}));
+  CHECK(leaving(server, view_of(2, {false, true, false})) == std::vector<uint32_t>{0, 2});
+  CHECK(leaving(server, view_of(1, {false, true, true})).empty());
+  CHECK(leaving(server, view_of(3, {false, true, false})).empty());
+}
+
+TEST_CASE("a worker that has lost its seat does not get it back by an old view", "[sync][seat]") {
+  Worker worker(1, 101);
+  CHECK(worker.on(view_of(1, {false, true, true})));
+  CHECK_FALSE(worker.on(view_of(3, {false, false, true})));
+  CHECK_FALSE(worker.on(view_of(2, {false, true, true})));
+  Worker other(1, 7);  // another process has the rank
+  CHECK_FALSE(other.on(view_of(1, {true, true, true})));
+}
+
+}  // namespace dtrain::sync::seat
