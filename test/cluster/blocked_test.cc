@@ -74,7 +74,7 @@ class Disk {
 // REQUIREs that the job trains, and that after a time in which something blocks it still does.
 template <class Block, class Unblock>
 void check_survives(LoopbackJob& job, const Block& block, const Unblock& unblock) {
-  bool trains = job.await_step(0, kStartSeconds);
+  bool trains = job.await_step(1, kStartSeconds);
   if (trains) {
     block();
     job.run_for(kBlockedSeconds);

@@ -27,7 +27,7 @@ struct ForwardedJob {
               command_line("--bind 127.0.0.1 --advertise 127.0.0.2 --port", std::to_string(port.number())));
     job.start("server", 1);
     for (int worker : {0, 1}) job.start("worker", worker);
-    const bool trains = job.await_step(0, kStartSeconds);
+    const bool trains = job.await_step(1, kStartSeconds);
     INFO(job.output());
     REQUIRE(trains);
   }

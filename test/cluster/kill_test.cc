@@ -71,7 +71,7 @@ double kill_and_check(const Death& death, Heartbeats heartbeats, uint64_t seed) 
   }
   LoopbackJob job(setting);
   INFO("seed " << seed << ", killed: " << death.role << " " << death.rank);
-  const bool started = job.await_step(0, kJoinSeconds);
+  const bool started = job.await_step(1, kJoinSeconds);
   INFO(job.output());
   REQUIRE(started);
   job.run_for(random.uniform(0, kMomentSeconds));

@@ -189,17 +189,18 @@ Result<> take(const NamedText& source, Entries& entries, const std::string& key,
   return {};
 }
 
-// Restores the old meaning of flags that an older version did not write, and returns their names. A text without a
-// working directory has no remembered flags at all.
+// Restores the old meaning of flags that an older version did not write. Returns the names of those whose default is
+// another one now. A text without a working directory has no remembered flags at all.
 std::vector<std::string> add_older_flags(Entries& entries) {
   const bool has_remembered = entries.contains(std::string(kDirectoryKey));
-  std::vector<std::string> added;
+  const Flags now;
+  std::vector<std::string> changed;
   for (const Row& row : training_flags().rows()) {
     const std::optional<std::string> value = former_value(row.name);
     if (!value || (is_remembered(row.name) && !has_remembered)) continue;
-    if (entries.emplace(row.name, *value).second) added.push_back(row.name);
+    if (entries.emplace(row.name, *value).second && *value != row.bind.get(now)) changed.push_back(row.name);
   }
-  return added;
+  return changed;
 }
 
 // A flag that earlier versions wrote and this one does not have.

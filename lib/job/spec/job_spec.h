@@ -37,8 +37,8 @@ struct JobSpec {
   // Only stored in the file in the run directory; not part of text(), hash() and differences().
   Remembered remembered = {};
 
-  // Flags that the text lacks because an older version of dtrain wrote it; they have their old meaning (former_value()
-  // in remembered.h). Only set by parse_job_spec() and read_job_spec().
+  // Flags that the text lacks because an older version of dtrain wrote it, and whose old meaning, which they have here,
+  // is not the present default (former_value() in remembered.h). Only set by parse_job_spec() and read_job_spec().
   std::vector<std::string> older_flags = {};
 
   // True once the scheduler has filled in its part: all processes have joined, and the run has begun.
