@@ -153,9 +153,8 @@ Outcome Simulation::run() {
   }
   const Time patience = this->patience();
   while (!agenda_.empty() && agenda_.next_time() <= last_progress_ + patience) {
-    const Action next = agenda_.take();
-    now_ = next.time;
-    act(next);
+    now_ = agenda_.next_time();
+    act(agenda_.take());
   }
   outcome_.all_finished = std::all_of(workers_.begin(), workers_.end(), [](const SimWorker& worker) {
     return worker.state == State::kDone || worker.state == State::kAway;
