@@ -25,7 +25,9 @@ double EpochClock::scheduled_rate() const {
 
 void EpochClock::change_rule_after_epoch(const EpochRule& rule) {
   rule_ = rule;
-  position_.own_steps = static_cast<uint64_t>(rule_.steps_until(position_.epoch + 1));
+  const auto own_steps = static_cast<uint64_t>(rule_.steps_until(position_.epoch + 1));
+  start_.own_steps += own_steps - position_.own_steps;
+  position_.own_steps = own_steps;
   worker_steps_.clear();
 }
 

@@ -29,8 +29,9 @@ class EpochClock {
   // Continues from the start that the workers have agreed on.
   void seek(const AgreedStart& start);
 
-  // Continues with another rule, at the beginning of the next epoch: the rule of the workers that are left. The
-  // schedule still counts in the samples of the first rule's epochs.
+  // Continues with another rule, at the beginning of the next epoch: the rule of the workers that are left. own_steps()
+  // becomes what it would be if this rule had held from the start. The schedule still counts in the samples of the
+  // first rule's epochs.
   void change_rule_after_epoch(const EpochRule& rule);
 
   // Whether the current epoch is over. To be called before each step. Reads the store's counters, and may have to wait

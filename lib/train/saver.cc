@@ -43,6 +43,7 @@ Result<> Saver::open_writer() {
 void Saver::set_job(std::string text, std::string hash) {
   job_text_ = std::move(text);
   job_hash_ = std::move(hash);
+  if (meeting_ != 0) meeting_ = parts_.clock.own_steps() + 1;  // the steps have other numbers now
 }
 
 Result<> Saver::check_disk() const {

@@ -114,8 +114,9 @@ void run_with_loss(const Jobs& jobs, const std::string& run_dir, RandomStream ra
 }  // namespace
 
 TEST_CASE("a job continues to its end without a worker that is killed or stands still", "[shrink]") {
-  static constexpr std::array kKinds = {"dist_sync",  "dist_sync --update-on worker", "dist_sync --backup 1",
-                                        "dist_async", "dist_ssync --staleness 1",     "dist_gsync"};
+  static constexpr std::array kKinds = {"dist_sync --save-every 0.3s", "dist_sync --update-on worker",
+                                        "dist_sync --backup 1",        "dist_async",
+                                        "dist_ssync --staleness 1",    "dist_gsync"};
   const size_t kind = GENERATE(range(size_t{0}, kKinds.size()));
   INFO(kKinds[kind]);
   const Jobs jobs(command_line("--kv-store", kKinds[kind]));
