@@ -402,14 +402,14 @@ TEST_CASE("each slice is updated with the mean of the samples that it has got", 
   const kvstore::Message message = kvstore::make_message(push, values, nullptr, false);
   const std::span<const std::byte> pieces[] = {message.payload};
   cluster.shard(0).on_message(std::make_shared<Peer>(), message.head, pieces);
-  std::thread leaves([&] { cluster.shard(0).leave(2); });
-  std::vector<std::thread> workers;
-  for (uint32_t w = 0; w < 2; w++) {
+  cluster.on_each([&](uint32_t w) -> Result<> {
+    if (w == 2) {
+      cluster.shard(0).leave(2);
+      return {};
+    }
     for (size_t key = 0; key < 2; key++) fill(cluster.arrays(w).gradient(key), 3);
-    workers.emplace_back([&, w] { CHECK(cluster.step(w, 0, 3).has_value()); });
-  }
-  leaves.join();
-  for (std::thread& worker : workers) worker.join();
+    return cluster.step(w, 0, 3);
+  });
   for (uint32_t w = 0; w < 2; w++) {
     CHECK(all_equal(cluster.arrays(w).weight(0), 1));    // (3 + 3) / (3 + 3)
     CHECK(all_equal(cluster.arrays(w).weight(1), 1.5));  // (3 + 3 + 12) / (3 + 3 + 6)
