@@ -71,7 +71,7 @@ class Agenda {
     count_++;
   }
   [[nodiscard]] bool empty() const { return count_ == 0; }
-  // The time of the next action; there must be one.
+  // The time of the next action; there must be one. From now on, no action may be added before this time.
   [[nodiscard]] Time next_time() {
     settle();
     return now_;

@@ -47,8 +47,8 @@ class Jobs {
                                                  const std::vector<std::string>& more) const {
     return command_line(dtrain_program(),
                         "-n 3 -s 2 --network lenet --data-dir data --seed 7 --threads 1 --lr 0.01 --num-epochs 10 "
-                        "--batch-size 4 --disp-batches 2 --on-worker-loss shrink --heartbeat-interval 0.4s "
-                        "--heartbeat-timeout 1.6s --run-dir",
+                        "--batch-size 4 --disp-batches 2 --on-worker-loss shrink --heartbeat-interval 1s "
+                        "--heartbeat-timeout 3s --run-dir",
                         dir_.path(run_dir), kind_, more);
   }
   [[nodiscard]] Ended run(const std::string& run_dir, const std::vector<std::string>& more) const {
@@ -80,7 +80,8 @@ class Jobs {
 
 // Runs the job and takes a worker away, in a way and at a moment that are drawn.
 void run_with_loss(const Jobs& jobs, const std::string& run_dir, RandomStream random) {
-  Process launcher(jobs.command(run_dir, {}), jobs.options());
+  // The pace lets the job take at least two seconds on any host, so that the moment comes before its end.
+  Process launcher(jobs.command(run_dir, {"--inject", "step-ms=6"}), jobs.options());
   const bool trains = launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds);
   launcher.wait_for_output("no process prints this", 1.2 * random.uniform());
   const auto lost = static_cast<uint64_t>(random.below(kWorkers));
