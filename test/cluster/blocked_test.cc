@@ -71,10 +71,11 @@ class Disk {
   FILE* guard_ = nullptr;  // unblocks and removes the disk when this process ends, in whatever way
 };
 
-// REQUIREs that the job trains, and that after a time in which something blocks it still does.
+// REQUIREs that the job has begun, and that it trains after a time in which something blocks. It may block before the
+// workers have reported a step.
 template <class Block, class Unblock>
 void check_survives(LoopbackJob& job, const Block& block, const Unblock& unblock) {
-  bool trains = job.await_step(1, kStartSeconds);
+  bool trains = job.await_step(0, kStartSeconds);
   if (trains) {
     block();
     job.run_for(kBlockedSeconds);
@@ -94,8 +95,11 @@ TEST_CASE("a job whose run directory does not answer loses no process", "[blocke
   if (disk == nullptr) return;
   JobSetting setting{.servers = 1, .directory = disk->path()};
   LoopbackJob job(setting);
-  check_survives(
-      job, [&] { disk->block(); }, [&] { disk->unblock(); });
+  const auto block = [&] {
+    REQUIRE(job.await_step(1, kStartSeconds));
+    disk->block();
+  };
+  check_survives(job, block, [&] { disk->unblock(); });
 }
 
 TEST_CASE("a job whose server writes events to a terminal that nobody reads loses no process", "[blocked]") {

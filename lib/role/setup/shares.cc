@@ -117,6 +117,7 @@ Result<job::JobSpec> spec_of_live(const job::JobSpec& spec, const std::vector<ui
     for (const uint32_t rank : live) now.groups.push_back(numbers[spec.groups[rank]]);
   }
   std::vector<double> sizes;
+  sizes.reserve(live.size());
   for (const uint32_t rank : live)
     sizes.push_back(static_cast<double>(spec.shares[rank].end - spec.shares[rank].begin));
   const std::vector<data::Share> shares = spec.flags.scheme.data_allocator
