@@ -51,6 +51,7 @@ const std::vector<SubCommand>& grammar() {
       {{"doctor"}, doctor, false, "examine the hosts of a job before it runs"},
       {{"ps"}, ps, false, "list the running jobs on this host, or with -H on other hosts"},
       {{"set-rate"}, set_rate, false, "change the learning rate of a run while it trains"},
+      {{"leave"}, leave, false, "take a worker out of a running job"},
       {{"kill"}, kill, false, "end the processes of a job"},
       {{"package"}, package, false, "write an archive of the program with its libraries"},
       {{"help"}, help, false, "print the help for a sub-command, or the flags of a subject"},

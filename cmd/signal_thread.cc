@@ -80,6 +80,7 @@ void SignalThread::take(int signal) {
     signals_.dump_waits++;
     return;
   }
+  if (signal == SIGTERM && !signals_.stop) signals_.terminated = true;
   signals_.stop = true;
   if (signal != SIGINT || ++signals_.interrupts < 2) return;
   // INT is unblocked in this thread and raised, so that the process ends by the signal and a shell sees this.

@@ -178,7 +178,7 @@ void Follower::stop(const char* signal) {
   const bool runs = state_ && state_->phase == Phase::kRunning;
   if (stops_ == 1 && runs) {
     say(
-        fmt::format("stopping {} ({}): each process ends its step, and worker 0 writes a checkpoint; a second Ctrl-C "
+        fmt::format("stopping {} ({}): each process ends its step, and a checkpoint is written; a second Ctrl-C "
                     "cancels the job at once",
                     job_text(), signal));
     wants_stop_ = true;

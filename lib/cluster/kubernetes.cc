@@ -269,7 +269,7 @@ Result<int> PodFollower::run() {
   }
   if (!end && end.error().code == Code::kPreempted) stopped = true;
   if (stopped) {
-    screen_.line("dtrain: deleting the Job: each process ends its step, and worker 0 writes a checkpoint");
+    screen_.line("dtrain: deleting the Job: each process ends its step, and a checkpoint is written");
   } else {
     const auto until = proc::Clock::now() + limits_.last_words;
     while (children_.running() && proc::Clock::now() < until && !stopped_within(std::chrono::milliseconds(100))) {

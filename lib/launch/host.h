@@ -56,6 +56,10 @@ class Host {
   virtual void kill() = 0;              // sends SIGKILL to all processes of this host
   // Sets the time between TERM and KILL for this host's processes in case the launcher or the host's agent dies.
   virtual void set_stop_time(std::chrono::milliseconds time) = 0;
+  // Records the address and the token of the job's scheduler; called only on the launcher's own host.
+  virtual void record_scheduler(const std::string& address, const std::string& /*token*/) {
+    DT_CHECK(false, "{} has no record of the scheduler at {}", name(), address);
+  }
   // Closes the host. Afterwards only the destructor may be called. Closing several hosts before destroying them lets
   // them end at the same time.
   virtual void close() = 0;

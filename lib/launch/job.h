@@ -53,6 +53,7 @@ struct Job {
   bool is_for_people = false;  // the kind of output that the launcher shows (shown_lines.h)
   // Prepares the package of this program; used if there are hosts with a `copy`.
   std::function<Result<package::StagedPackage>(proc::SignalQueue& signals)> package = {};
+  std::string token = {};              // the job's token; empty: it has none
   std::string scheduler_address = {};  // address of the scheduler, as far as known before it starts: "10.0.0.1:PORT"
   // True: these are a part of a job's processes, and their scheduler is started elsewhere, at scheduler_address.
   bool joins_scheduler = false;

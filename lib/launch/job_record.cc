@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -32,6 +33,8 @@ Result<> make_private_directory(const std::string& path) {
   return {};
 }
 
+constexpr std::string_view kStopTimeWord = "stop-time", kAddressWord = "address";
+
 std::string stop_line(std::chrono::milliseconds time) {
   return fmt::format("{} 0 0 {}\n", kStopTimeWord, time.count());
 }
@@ -42,15 +45,9 @@ std::string own_prefix() {
 
 // True if the record names processes and none of them is running.
 bool has_ended(const fs::path& record) {
-  std::istringstream lines(read_file(record.string()).value_or(""));
-  std::string role;
-  int64_t rank = 0, pid = 0;
-  uint64_t start = 0;
-  size_t count = 0;
-  for (; lines >> role >> rank >> pid >> start; count++) {
-    if (process_start_time(static_cast<pid_t>(pid)) == start) return false;
-  }
-  return count > 0;
+  const RecordContent content = parse_record(read_file(record.string()).value_or(""));
+  const auto runs = [](const RecordContent::Process& one) { return process_start_time(one.pid) == one.start; };
+  return !content.processes.empty() && std::ranges::none_of(content.processes, runs);
 }
 
 void remove_ended(const std::string& root) {
@@ -65,6 +62,26 @@ void remove_ended(const std::string& root) {
 }
 
 }  // namespace
+
+RecordContent parse_record(const std::string& text) {
+  RecordContent content;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    RecordContent::Process process;
+    if (!(words >> process.role)) continue;
+    if (process.role == kAddressWord) {
+      words >> content.scheduler >> content.token;
+    } else if (words >> process.rank >> process.pid >> process.start) {
+      if (process.role == kStopTimeWord) {
+        content.stop_time = std::chrono::milliseconds(process.start);
+      } else {
+        content.processes.push_back(std::move(process));
+      }
+    }
+  }
+  return content;
+}
 
 std::string record_root(const job::Environment& environment) {
   const std::string state = environment("XDG_STATE_HOME").value_or("");
@@ -112,6 +129,10 @@ Result<> JobRecord::add(const std::string& role, int rank, pid_t pid) {
 void JobRecord::set_stop_time(std::chrono::milliseconds time) {
   stop_time_ = time;
   if (has_begun_) (void)append(stop_line(time));
+}
+
+void JobRecord::set_scheduler(const std::string& address, const std::string& token) {
+  if (has_begun_) (void)append(fmt::format("{} {} {}\n", kAddressWord, address, token));
 }
 
 Result<> JobRecord::append(const std::string& line) const {

@@ -5,7 +5,9 @@
 //
 // Each line is one process: "role rank pid start". `start` is the process's start time in clock ticks since boot (field
 // 22 of /proc/PID/stat). Together with the pid it identifies a process, while a pid alone may be reused. A line
-// "stop-time 0 0 MS" says how long the job's processes have from TERM to KILL; the last one counts.
+// "stop-time 0 0 MS" says how long the job's processes have from TERM to KILL; the last one counts. A line "address
+// HOST:PORT TOKEN" says where the job's scheduler can be called, and with which token. So the file is accessible only
+// to this user.
 #pragma once
 
 #include <sys/types.h>
@@ -16,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "job/process/process_environment.h"
@@ -26,8 +29,20 @@ namespace dtrain::launch {
 // $XDG_STATE_HOME/dtrain or ~/.local/state/dtrain; /tmp/dtrain-UID for a user without a writable home directory.
 std::string record_root(const job::Environment& environment);
 
-// The first word of the line with the time that the job's processes have to stop.
-inline constexpr const char* kStopTimeWord = "stop-time";
+// What a record says.
+struct RecordContent {
+  struct Process {
+    std::string role;
+    int rank = 0;
+    pid_t pid = 0;
+    uint64_t start = 0;
+  };
+  std::vector<Process> processes;
+  std::chrono::milliseconds stop_time = kStopTime;
+  std::string scheduler, token;  // address and token of the scheduler; empty: the record does not say them
+};
+// Lines that do not have one of these forms are left out.
+RecordContent parse_record(const std::string& text);
 
 // True if `file`, a file name without directory, is a record of this host.
 bool is_own_record(const std::string& file);
@@ -49,6 +64,8 @@ class JobRecord {
   Result<> add(const std::string& role, int rank, pid_t pid);
   // If the record cannot be written now, `dtrain kill` does not know the new time, but the job is not affected.
   void set_stop_time(std::chrono::milliseconds time);
+  // If the record cannot be written now, `dtrain leave` must be told the address. An empty token: the job has none.
+  void set_scheduler(const std::string& address, const std::string& token);
 
   [[nodiscard]] std::string file() const;  // the path of the record; empty if nothing is recorded
   [[nodiscard]] const std::string& directory() const { return directory_; }

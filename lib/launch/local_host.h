@@ -27,6 +27,9 @@ class LocalHost : public Host {
   void signal(int number) override { children_->signal(number); }
   void kill() override { children_->kill(); }
   void set_stop_time(std::chrono::milliseconds time) override;
+  void record_scheduler(const std::string& address, const std::string& token) override {
+    record_.set_scheduler(address, token);
+  }
   void close() override {}
   void watch(std::vector<pollfd>& watched) const override { children_->watch(watched); }
   // No time: when a child ends, SIGCHLD wakes the caller.

@@ -19,7 +19,7 @@ constexpr const char* kLoopback = "127.0.0.1";
 // What all commands of a job have in common. It is a value, because the job keeps it until the scheduler has reported
 // its address.
 struct Common {
-  std::string executable, run_dir, host;
+  std::string executable, run_dir, host, token;
   std::vector<std::string> arguments;    // the user's arguments, without those that are only for the launcher
   std::vector<std::string> environment;  // variables of all processes, after those that the user gave
   Variables variables;
@@ -87,8 +87,9 @@ Common common_of(const JobSetting& setting) {
   common.arguments = job::without_flags(setting.arguments, {"dry-run", "env", "env-server", "env-worker", "env-file",
                                                             "sync-dst-dir", "exclude", "token-file"});
   const bool draws_token = setting.token.empty() && !setting.only_rank;
+  common.token = draws_token ? job::make_token() : setting.token;
   common.environment = {
-      "DTRAIN_TOKEN=" + (draws_token ? job::make_token() : setting.token),
+      "DTRAIN_TOKEN=" + common.token,
       fmt::format("DMLC_NUM_WORKER={}", setting.flags.job.num_workers),
       fmt::format("DMLC_NUM_SERVER={}", setting.flags.job.num_servers),
       "DMLC_JOB_CLUSTER=" + launch.launcher,
@@ -348,6 +349,7 @@ Job make_job(const JobSetting& setting) {
   };
   job.run_dir = setting.run_dir;
   job.is_for_people = setting.is_for_people;
+  job.token = common.token;
   job.may_lose_workers = setting.flags.job.scheme.on_worker_loss != job::OnWorkerLoss::kFail;
   job.allow_mixed_builds = setting.flags.launch.allow_mixed_builds;
   const int64_t port = setting.flags.launch.port;

@@ -62,19 +62,20 @@ Result<> check_root(const std::string& root) {
 }
 
 void read_record(const fs::path& file, const std::string& job, std::vector<RecordedProcess>& processes) {
-  std::istringstream lines(read_file(file.string()).value_or(""));
-  RecordedProcess process;
-  process.job = job;
-  process.host = proc::this_host();
-  const size_t first = processes.size();
-  std::chrono::milliseconds stop_time = kStopTime;
-  while (lines >> process.role >> process.rank >> process.pid >> process.start) {
-    if (process.role == kStopTimeWord) stop_time = std::chrono::milliseconds(process.start);
-    if (process_start_time(process.pid) != process.start || !is_own(process.pid) || is_zombie(process.pid)) continue;
-    process.seconds = seconds_since(process.start);
-    processes.push_back(process);
+  const RecordContent content = parse_record(read_file(file.string()).value_or(""));
+  for (const RecordContent::Process& one : content.processes) {
+    if (process_start_time(one.pid) != one.start || !is_own(one.pid) || is_zombie(one.pid)) continue;
+    processes.push_back({.job = job,
+                         .role = one.role,
+                         .rank = one.rank,
+                         .pid = one.pid,
+                         .start = one.start,
+                         .host = proc::this_host(),
+                         .seconds = seconds_since(one.start),
+                         .stop_time = content.stop_time,
+                         .scheduler = content.scheduler,
+                         .token = content.token});
   }
-  for (size_t i = first; i < processes.size(); i++) processes[i].stop_time = stop_time;
 }
 
 // A running process whose pid is held by a descriptor, so that signals cannot reach another process.

@@ -20,10 +20,13 @@ struct RecordedProcess {
   std::string job, role;
   int rank = 0;
   pid_t pid = 0;
-  uint64_t start = 0;                               // start time, as in the record
-  std::string host;                                 // the host's own name
-  int64_t seconds = 0;                              // seconds since the process was started
-  std::chrono::milliseconds stop_time = kStopTime;  // the job's time between TERM and KILL; not part of plain()
+  uint64_t start = 0;   // start time, as in the record
+  std::string host;     // the host's own name
+  int64_t seconds = 0;  // seconds since the process was started
+  // The following are not part of plain().
+  std::chrono::milliseconds stop_time = kStopTime;  // the job's time between TERM and KILL
+  // Address and token of the job's scheduler; empty if the launcher of the job runs on another host.
+  std::string scheduler = {}, token = {};
 };
 
 // Returns the processes of all of this user's jobs that are still running: the pid exists, has the start time in the

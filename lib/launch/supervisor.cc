@@ -175,6 +175,7 @@ void Supervisor::launch_others(const std::string& address) {
   others_started_ = true;
   phase_ = JobPhase::kRunning;
   deadline_.reset();  // from now on the scheduler enforces --start-timeout
+  if (!job_.joins_scheduler) hosts_.front()->record_scheduler(address, job_.token);
   for (const Command& command : job_.others(address)) {
     if (Result<> started = launch(command); !started) {
       start_failed(std::move(started.error()).with(fmt::format("starting {} of job '{}'", command.name(), job_.name)));
@@ -299,7 +300,7 @@ void Supervisor::on_signal(int signal) {
       "stopping the job ({}): {}; processes that are still running after {:.0f} s are killed, and a second Ctrl-C "
       "kills them at once",
       strsignal(signal),
-      may_train() ? "each process ends its step, and worker 0 writes a checkpoint" : "training has not begun",
+      may_train() ? "each process ends its step, and a checkpoint is written" : "training has not begun",
       std::chrono::duration<double>(time).count()));
   stop(time);
   reminder_ = Clock::now() + job_.limits.remind;

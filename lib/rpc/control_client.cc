@@ -96,6 +96,14 @@ class GrpcControlClient final : public ControlClient {
     changed_.notify_all();
   }
 
+  void request_leave() override {
+    {
+      const MutexLock lock(mutex_);
+      if (joined_) return line_.request_leave();
+    }
+    request_stop();
+  }
+
   void request_trace(uint64_t steps) override { line_.request_trace(steps); }
 
   uint32_t rank() const override {
@@ -108,10 +116,11 @@ class GrpcControlClient final : public ControlClient {
   }
   std::vector<uint32_t> live() const override {
     std::vector<uint32_t> ranks = Coordinator::live();
-    std::erase_if(ranks, [this](uint32_t rank) { return std::ranges::binary_search(lost_, rank); });
+    std::erase_if(ranks, [this](uint32_t rank) { return std::ranges::binary_search(gone_, rank); });
     return ranks;
   }
   Result<bool> may_begin(uint64_t step) override { return gate_.may_begin(step); }
+  bool leaves() const override { return gate_.has_left(); }
   Result<> begin_training() override {
     proto::BarrierRequest request;
     request.set_begins_training(true);
@@ -147,7 +156,7 @@ class GrpcControlClient final : public ControlClient {
       const auto rank = static_cast<uint32_t>(seen++);
       std::optional<job::Contribution> one = rpc::from_proto(message);
       if (one) all.push_back(std::move(*one));
-      if (!one && !std::ranges::binary_search(reply.lost(), rank)) {
+      if (!one && !std::ranges::binary_search(reply.gone(), rank)) {
         return fail(Code::kInternal, "barrier '{}': worker {} sent no message", name, rank);
       }
     }
@@ -257,7 +266,7 @@ class GrpcControlClient final : public ControlClient {
     auto reply = repeat<proto::BarrierReply>(kUnlimited, kNever, call);
     if (!reply) return tl::unexpected(std::move(reply).error().with(fmt::format("in barrier '{}'", name)));
     barriers_++;
-    lost_.assign(reply->lost().begin(), reply->lost().end());
+    gone_.assign(reply->gone().begin(), reply->gone().end());
     return std::move(*reply);
   }
 
@@ -323,6 +332,7 @@ class GrpcControlClient final : public ControlClient {
     proto::DoneRequest request;
     request.set_incarnation(options_.incarnation);
     request.set_steps_begun(gate_.steps_begun());
+    request.set_has_left(gate_.has_left());
     if (!outcome) *request.mutable_failure() = to_failure(outcome.error());
     *request.mutable_last() = line_.last_heartbeat();
     const Waits::Wait wait(waits_, [] { return std::string("the scheduler to acknowledge that this process ends"); });
@@ -368,7 +378,7 @@ class GrpcControlClient final : public ControlClient {
   Log log_;
   StepGate gate_;
   uint64_t barriers_ = 0;       // barriers that the calling thread has passed
-  std::vector<uint32_t> lost_;  // the workers that were lost before the last of them ended
+  std::vector<uint32_t> gone_;  // the workers that were lost or had left before the last of them ended
   std::function<void(const Error&)> callback_;
 
   mutable Mutex mutex_;

@@ -60,6 +60,10 @@ class ControlClient : public job::Coordinator {
   // Otherwise may_begin makes all workers stop, and the servers stop with them.
   virtual void request_stop() = 0;
 
+  // To be called when a signal asks this worker to leave the job. If the others can continue without it, may_begin
+  // returns false before the next step, and leaves() returns true; otherwise the effect is that of request_stop.
+  virtual void request_leave() = 0;
+
   // Asks the scheduler for a trace of the next steps of all processes; see rpc::Scheduler::request_trace.
   virtual void request_trace(uint64_t steps) = 0;
 
@@ -72,8 +76,8 @@ class ControlClient : public job::Coordinator {
   // stays lost for the heartbeat timeout, the scheduler decides which end counts as lost. Any thread may call this.
   virtual void report_lost_links(std::vector<LostLink> links) = 0;
 
-  // For servers: returns the newest view when a worker was lost since the last call, and nullopt when all workers are
-  // done. kPreempted if the job was asked to stop; the job's error if it failed.
+  // For servers: returns the newest view when a worker was lost or has left since the last call, and nullopt when all
+  // workers are done. kPreempted if the job was asked to stop; the job's error if it failed.
   virtual Result<std::optional<sync::View>> wait_view() = 0;
 
   // Reports to the scheduler that this process ends, with its error if it has one. Retries until the scheduler has

@@ -90,6 +90,12 @@ void ControlLine::request_stop() {
   nudge();
 }
 
+void ControlLine::request_leave() {
+  const MutexLock lock(mutex_);
+  leave_requested_ = true;
+  nudge();
+}
+
 void ControlLine::request_trace(uint64_t steps) {
   proto::Up up;
   up.mutable_trace_now()->set_steps(steps);
@@ -154,7 +160,7 @@ Result<> ControlLine::beat_until_end() {
       beat();
       last_beat = Clock::now();
     }
-    send_stop();
+    send_requests();
     look_for_silence();
     report_failure();
     const MutexLock lock(mutex_);
@@ -196,7 +202,7 @@ void ControlLine::open_stream() {
     if (stream_ || ending_ || error_ || Clock::now() < last_try_ + kRetry) return;
     last_try_ = Clock::now();
     answered_ = false;
-    stop_sent_ = false;
+    stop_sent_ = leave_sent_ = false;
     opened = ControlStream::make(tracker_, channel_, std::move(context), std::make_unique<Events>(*this, ++stream_id_));
     stream_ = opened;
   }
@@ -245,18 +251,22 @@ std::chrono::milliseconds ControlLine::beat_interval() const {
   return traces ? std::min(options_.heartbeat_interval, kTraceInterval) : options_.heartbeat_interval;
 }
 
-// Sends the stop request once on each stream; the scheduler recognizes repetitions.
-void ControlLine::send_stop() {
+// Sends the requests to stop and to leave once on each stream; the scheduler recognizes repetitions.
+void ControlLine::send_requests() {
   std::shared_ptr<ControlStream> out;
+  bool stops = false, leaves = false;
   {
     const MutexLock lock(mutex_);
-    if (!stop_requested_ || stop_sent_ || !stream_) return;
-    stop_sent_ = true;
+    if (!stream_) return;
     out = stream_;
+    stops = stop_requested_ && !std::exchange(stop_sent_, stop_requested_);
+    leaves = leave_requested_ && !std::exchange(leave_sent_, leave_requested_);
   }
   proto::Up up;
-  up.mutable_stop();
-  out->send(std::move(up));
+  if (stops) up.mutable_stop();
+  if (stops) out->send(up);
+  if (leaves) up.mutable_drain();
+  if (leaves) out->send(std::move(up));
 }
 
 void ControlLine::look_for_silence() {
@@ -307,6 +317,7 @@ void ControlLine::on_down(uint64_t id, const proto::Down& down) {
   if (down.has_alive()) return on_alive(down.alive());
   if (down.has_view()) return on_view(to_view(down.view()));
   if (down.has_hold()) return answer_hold();
+  if (down.has_leave()) return gate_.leave();
   if (down.has_stop_after()) return gate_.stop_after(down.stop_after().steps());
   if (!down.has_stop_job() && !down.has_finish()) return;
   const MutexLock lock(mutex_);

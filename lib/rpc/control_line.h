@@ -47,6 +47,7 @@ class ControlLine {
   void end();
 
   void request_stop();
+  void request_leave() DT_EXCLUDES(mutex_);
   void request_trace(uint64_t steps) DT_EXCLUDES(mutex_);
   // Sets what the next heartbeats report.
   void report(const job::WorkerProgress& progress);
@@ -68,7 +69,7 @@ class ControlLine {
   void open_stream() DT_EXCLUDES(mutex_);
   void beat() DT_EXCLUDES(mutex_);
   void add_progress(proto::Heartbeat& to) const DT_EXCLUDES(mutex_);
-  void send_stop() DT_EXCLUDES(mutex_);
+  void send_requests() DT_EXCLUDES(mutex_);
   [[nodiscard]] std::chrono::milliseconds beat_interval() const;
   [[nodiscard]] bool must_beat_now() DT_EXCLUDES(mutex_);
   void look_for_silence() DT_EXCLUDES(mutex_);
@@ -110,7 +111,9 @@ class ControlLine {
   std::vector<LostLink> lost_links_ DT_GUARDED_BY(mutex_);
   bool has_link_news_ DT_GUARDED_BY(mutex_) = false;  // whether no heartbeat has carried lost_links_ yet
   bool stop_requested_ DT_GUARDED_BY(mutex_) = false;
-  bool stop_sent_ DT_GUARDED_BY(mutex_) = false;
+  bool leave_requested_ DT_GUARDED_BY(mutex_) = false;
+  bool stop_sent_ DT_GUARDED_BY(mutex_) = false;   // on the open stream
+  bool leave_sent_ DT_GUARDED_BY(mutex_) = false;  // on the open stream
   bool finished_ DT_GUARDED_BY(mutex_) = false;
   uint64_t trace_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest trace
   bool preempted_ DT_GUARDED_BY(mutex_) = false;

@@ -29,9 +29,9 @@ void OpenBarrier::cancel(Incarnation incarnation, uint64_t call) {
   if (it != calls_.end() && it->second.call->id() == call) refuse(incarnation, grpc::Status::CANCELLED);
 }
 
-void OpenBarrier::release(uint64_t seq, const std::vector<uint32_t>& lost) {
+void OpenBarrier::release(uint64_t seq, const std::vector<uint32_t>& gone) {
   last_reply_ = make_reply(std::exchange(requests_, {}));
-  last_reply_.mutable_lost()->Assign(lost.begin(), lost.end());
+  last_reply_.mutable_gone()->Assign(gone.begin(), gone.end());
   seq_ = seq + 1;
   for (const auto& [incarnation, waiting] : std::exchange(calls_, {})) answer(waiting);
 }

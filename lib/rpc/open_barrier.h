@@ -23,9 +23,9 @@ class OpenBarrier {
   void refuse_all(const grpc::Status& status);
   void cancel(Incarnation incarnation, uint64_t call);
 
-  // Answers all calls; called when all live workers have entered. The next barrier has the number seq + 1. `lost`: the
+  // Answers all calls; called when all live workers have entered. The next barrier has the number seq + 1. `gone`: the
   // ranks of the workers that are not live.
-  void release(uint64_t seq, const std::vector<uint32_t>& lost);
+  void release(uint64_t seq, const std::vector<uint32_t>& gone);
   // Answers a repeated call for the last barrier.
   void repeat(Incarnation to);
 

@@ -8,9 +8,12 @@ bool PulseBoard::hear(Incarnation incarnation, int64_t sent_us, MemberPulse hear
   const MutexLock lock(mutex_);
   Entry& entry = entries_[heard.member];
   if (entry.incarnation == incarnation && sent_us < entry.sent_us) return false;
-  heard.is_lost = entry.incarnation == incarnation && entry.pulse.is_lost;
-  if (heard.is_lost) heard.lost_why = entry.pulse.lost_why;
-  heard.has_ended = entry.incarnation == incarnation && entry.pulse.has_ended;
+  if (entry.incarnation == incarnation) {
+    heard.is_lost = entry.pulse.is_lost;
+    heard.lost_why = entry.pulse.lost_why;
+    heard.has_left = entry.pulse.has_left;
+    heard.has_ended = entry.pulse.has_ended;
+  }
   entry = {incarnation, sent_us, std::move(heard)};
   return true;
 }
@@ -27,6 +30,12 @@ void PulseBoard::mark_ended(const Member& member) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find(member);
   if (found != entries_.end()) found->second.pulse.has_ended = true;
+}
+
+void PulseBoard::mark_left(const Member& member) {
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(member);
+  if (found != entries_.end()) found->second.pulse.has_left = true;
 }
 
 std::vector<MemberPulse> PulseBoard::all() const {

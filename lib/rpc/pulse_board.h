@@ -21,6 +21,8 @@ class PulseBoard {
   void mark_lost(const Member& member, const std::string& why) DT_EXCLUDES(mutex_);
   // Records that the process has said goodbye.
   void mark_ended(const Member& member) DT_EXCLUDES(mutex_);
+  // Records that the worker has left as it was asked.
+  void mark_left(const Member& member) DT_EXCLUDES(mutex_);
   // The pulses of all processes that have reported, in the order of Member.
   [[nodiscard]] std::vector<MemberPulse> all() const DT_EXCLUDES(mutex_);
 

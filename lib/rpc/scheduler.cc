@@ -104,6 +104,12 @@ class Driver final : public Scheduler, private SchedulerCalls {
     proto::JoinRequest request;
   };
 
+  // A request that waits until the worker with this rank has left.
+  struct Leaving {
+    LeaveCall* call = nullptr;
+    uint32_t rank = 0;
+  };
+
   // The memory that gRPC may use, about twice what is needed for the messages of one barrier, its reply to all members,
   // and their connections.
   [[nodiscard]] size_t memory_max() const {
@@ -198,6 +204,22 @@ class Driver final : public Scheduler, private SchedulerCalls {
       call->answer({});
     });
   }
+  void on_leave(LeaveCall* call, const proto::LeaveRequest& request) override {
+    post([this, call, request] {
+      if (outcome_reached_) return call->refuse(failure_status());
+      leaving_.emplace(call->id(), Leaving{call, request.rank()});
+      log_.info("asked that worker {} leaves", request.rank());
+      on(membership::LeaveAsked{.rank = request.rank()});
+    });
+  }
+  void on_leave_cancelled(uint64_t id) override {
+    post([this, id] {
+      const auto it = leaving_.find(id);
+      if (it == leaving_.end()) return;
+      it->second.call->refuse(grpc::Status::CANCELLED);
+      leaving_.erase(it);
+    });
+  }
   void on_stream(const std::shared_ptr<ControlCall>& stream, const proto::Hello& hello) override {
     post([this, stream, hello] { open_stream(stream, hello); });
   }
@@ -258,6 +280,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   void hear(ControlCall& stream, Incarnation incarnation, const proto::Up& up) {
     const auto member = machine_.member(incarnation);
     if (up.has_held()) on(membership::Held{incarnation, up.held().begun()});
+    if (up.has_drain() && member) on(membership::LeaveAsked{.rank = member->rank, .by_signal = true});
     if (up.has_stop()) on(membership::StopRequested{member ? to_text(*member) : "an unknown process"});
     // All processes of the job may send this request at the same time, so a refusal is ignored.
     if (up.has_trace_now()) (void)trace_now(up.trace_now().steps());
@@ -375,7 +398,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (it != streams_.end()) it->second->send(to_down(tell.notice));
   }
 
-  void carry_out(const membership::ReleaseBarrier& release) { barrier_.release(release.seq, release.lost); }
+  void carry_out(const membership::ReleaseBarrier& release) { barrier_.release(release.seq, release.gone); }
   void carry_out(const membership::RepeatBarrier& repeat) { barrier_.repeat(repeat.to); }
 
   void carry_out(const membership::DeclareLost& lost) {
@@ -383,6 +406,28 @@ class Driver final : public Scheduler, private SchedulerCalls {
               lost.member.rank, lost.silent_ms, lost.continues ? "shrink" : "fail");
     if (lost.continues) log_.warn("{} was lost: {}; the job continues without it", to_text(lost.member), lost.why);
     pulses_.mark_lost(lost.member, lost.continues ? lost.why : "");
+  }
+
+  void carry_out(const membership::DeclareLeft& left) {
+    log_.info("{} has left as asked; the job continues without it", to_text(left.member));
+    pulses_.mark_left(left.member);
+    proto::LeaveReply reply;
+    reply.set_host(host_of(left.member));
+    answer_leaving(left.member.rank, [&](LeaveCall& call) { call.answer(reply); });
+  }
+
+  void carry_out(const membership::RefuseLeave& refusal) {
+    const grpc::Status status = to_status({Code::kUsage, refusal.why, {}});
+    answer_leaving(refusal.rank, [&](LeaveCall& call) { call.refuse(status); });
+  }
+
+  template <class Answer>
+  void answer_leaving(uint32_t rank, const Answer& answer) {
+    std::erase_if(leaving_, [&](const auto& entry) {
+      if (entry.second.rank != rank) return false;
+      answer(*entry.second.call);
+      return true;
+    });
   }
 
   void carry_out(const membership::LogMissing& missing) {
@@ -398,9 +443,15 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   void end(Result<> outcome) {
     outcome_reached_ = true;
-    const MutexLock lock(mutex_);
-    if (!outcome_) outcome_ = std::move(outcome);
-    outcome_changed_.notify_all();
+    {
+      const MutexLock lock(mutex_);
+      if (!outcome_) outcome_ = std::move(outcome);
+      outcome_changed_.notify_all();
+    }
+    refuse_leaving(failure_status());
+  }
+  void refuse_leaving(const grpc::Status& status) {
+    for (const auto& [id, leaving] : std::exchange(leaving_, {})) leaving.call->refuse(status);
   }
 
   grpc::Status failure_status() const {
@@ -414,6 +465,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
       if (JoinCall* call = std::exchange(joining.call, nullptr)) call->refuse(job_is_over());
     }
     barrier_.refuse_all(job_is_over());
+    refuse_leaving(job_is_over());
     for (const auto& [incarnation, stream] : std::exchange(streams_, {})) stream->close(job_is_over());
   }
 
@@ -426,6 +478,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   Incarnation incarnation_;
   std::map<Incarnation, Joining> joining_;
   std::map<Incarnation, std::shared_ptr<ControlCall>> streams_;
+  std::map<uint64_t, Leaving> leaving_;  // indexed by LeaveCall::id()
   OpenBarrier barrier_;
   JobTracing tracing_;
   std::atomic<uint64_t> traced_ = 0;  // tracing_.traced(), for the thread that calls wait()

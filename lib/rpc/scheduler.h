@@ -50,6 +50,7 @@ struct MemberPulse {
   std::chrono::steady_clock::time_point heard;
   bool is_lost = false;       // the process ended without a goodbye, or counts as lost
   std::string lost_why = {};  // if the job continues without it: a text such as "silent for 10100 ms"; otherwise empty
+  bool has_left = false;      // the worker has left the job as it was asked
   bool has_ended = false;     // the process has said goodbye
 };
 

@@ -44,7 +44,8 @@ membership::BarrierEnter to_event(const proto::BarrierRequest& request) {
 }
 
 membership::Done to_event(const proto::DoneRequest& request) {
-  membership::Done done{request.incarnation(), {}, {}, request.steps_begun()};
+  membership::Done done{
+      .incarnation = request.incarnation(), .steps_begun = request.steps_begun(), .has_left = request.has_left()};
   if (request.has_failure()) {
     const Error error = from_failure(request.failure());
     done.failure = error.code;
@@ -129,7 +130,7 @@ proto::View to_proto(const sync::View& view) {
   for (const sync::Seat& seat : view.workers) {
     proto::Seat& one = *message.add_workers();
     one.set_incarnation(seat.incarnation);
-    one.set_is_lost(!seat.is_live);
+    one.set_is_gone(!seat.is_live);
   }
   return message;
 }
@@ -140,6 +141,7 @@ proto::Down to_down(const membership::Notice& notice) {
   proto::Down down;
   std::visit(Overloaded{[&](const membership::Hold&) { down.mutable_hold(); },
                         [&](const membership::StopAfter& n) { down.mutable_stop_after()->set_steps(n.steps); },
+                        [&](const membership::LeaveJob&) { down.mutable_leave(); },
                         [&](const membership::StopJob& n) {
                           *down.mutable_stop_job() = to_failure({n.code, n.message, {}});
                         },
@@ -151,7 +153,7 @@ proto::Down to_down(const membership::Notice& notice) {
 
 sync::View to_view(const proto::View& message) {
   sync::View view{.number = message.number()};
-  for (const proto::Seat& seat : message.workers()) view.workers.push_back({seat.incarnation(), !seat.is_lost()});
+  for (const proto::Seat& seat : message.workers()) view.workers.push_back({seat.incarnation(), !seat.is_gone()});
   return view;
 }
 

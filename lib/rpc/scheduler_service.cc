@@ -122,6 +122,15 @@ DoneCall* SchedulerService::make_done() {
   return new DoneCall(tracker_, next_call_++, received, [](const proto::DoneRequest&, uint64_t) {});
 }
 
+LeaveCall* SchedulerService::make_leave() {
+  const auto received = [this](LeaveCall& call, const proto::LeaveRequest& request) -> grpc::Status {
+    calls_.on_leave(&call, request);
+    return grpc::Status::OK;
+  };
+  return new LeaveCall(tracker_, next_call_++, received,
+                       [this](const proto::LeaveRequest&, uint64_t id) { calls_.on_leave_cancelled(id); });
+}
+
 grpc::ServerGenericBidiReactor* SchedulerService::open_call(const grpc::GenericCallbackServerContext& context) {
   const auto begin = [](auto* call) {
     call->start();
@@ -130,6 +139,7 @@ grpc::ServerGenericBidiReactor* SchedulerService::open_call(const grpc::GenericC
   if (context.method() == "/dtrain.proto.Scheduler/Join") return begin(make_join(context.peer()));
   if (context.method() == "/dtrain.proto.Scheduler/Barrier") return begin(make_barrier());
   if (context.method() == "/dtrain.proto.Scheduler/Done") return begin(make_done());
+  if (context.method() == "/dtrain.proto.Scheduler/Leave") return begin(make_leave());
   return nullptr;
 }
 

@@ -1,5 +1,6 @@
 // The gate that the training thread passes before each step and that the control thread closes. When a job is asked to
-// stop, each worker stops before a step that sync/membership.h chooses.
+// stop, each worker stops before a step that sync/membership.h chooses. A worker that is asked to leave stops before
+// its next step.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,12 @@ class StepGate {
   uint64_t hold();
   // Opens the gate for the steps 0 .. steps - 1, and for none after them.
   void stop_after(uint64_t steps);
+  // Opens the gate for no further step.
+  void leave();
   void fail(Error error);
   [[nodiscard]] uint64_t steps_begun() const;
+  // Whether may_begin() has returned false because of leave().
+  [[nodiscard]] bool has_left() const;
 
  private:
   Waits& waits_;
@@ -34,6 +39,8 @@ class StepGate {
   uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;
   bool held_ DT_GUARDED_BY(mutex_) = false;
   std::optional<uint64_t> stop_after_ DT_GUARDED_BY(mutex_);
+  bool must_leave_ DT_GUARDED_BY(mutex_) = false;
+  bool has_left_ DT_GUARDED_BY(mutex_) = false;
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
 };
 

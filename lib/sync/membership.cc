@@ -81,6 +81,7 @@ void Machine::handle(const StreamOpened& event, Out& out) {
   process->closed_ms.reset();
   // Notices sent while no stream was open are lost, so repeat the current one.
   if (view_.number > 0) out.push_back(Tell{event.incarnation, view_});
+  if (process->must_leave) out.push_back(Tell{event.incarnation, LeaveJob{}});
   if (auto notice = notice_for(*process)) out.push_back(Tell{event.incarnation, std::move(*notice)});
 }
 
@@ -107,13 +108,16 @@ void Machine::lose(Process& process, const Loss& loss, Out& out) {
   }
   process.is_lost = true;
   process.has_ended = process.has_ended || continues || !loss.is_reachable;
+  end_leave(process, out);
   settle(out);
 }
 
+// Workers that were asked to leave count as if they had left.
 bool Machine::continues_without(const Process& process) const {
   const bool runs = phase_ == Phase::kRunning || phase_ == Phase::kHolding || phase_ == Phase::kStopping;
   if (settings_.on_worker_loss == OnWorkerLoss::kFail || !runs || !trains_) return false;
-  return process.join.role == Role::kWorker && live(Role::kWorker, [](const Process&) { return true; }).size() > 1;
+  const auto stays = [&](const Process& other) { return !other.must_leave && &other != &process; };
+  return process.join.role == Role::kWorker && live(Role::kWorker, stays).size() >= settings_.min_workers;
 }
 
 void Machine::publish_without(const Process& process, Out& out) {
@@ -124,7 +128,7 @@ void Machine::publish_without(const Process& process, Out& out) {
   }
 }
 
-std::vector<uint32_t> Machine::lost_workers() const {
+std::vector<uint32_t> Machine::gone_workers() const {
   std::vector<uint32_t> ranks;
   for (uint32_t rank = 0; rank < view_.workers.size(); rank++) {
     if (!view_.workers[rank].is_live) ranks.push_back(rank);
@@ -189,6 +193,7 @@ void Machine::handle(const Tick&, Out& out) {
     look_for_lost(out);
     look_for_cut_links(out);
     look_for_missing(out);
+    look_for_drained(out);
   }
   settle(out);
 }
@@ -267,7 +272,7 @@ void Machine::settle_barrier(Out& out) {
   if (!stop_set_of.empty() && phase_ != Phase::kStopping) stop_set_of_ = stop_set_of;
   trains_ = trains_ || barrier_->first.begins_training;
   barrier_.reset();
-  out.push_back(ReleaseBarrier{barriers_released_++, lost_workers()});
+  out.push_back(ReleaseBarrier{barriers_released_++, gone_workers()});
 }
 
 // ---- Stopping and ending the job.
@@ -287,6 +292,65 @@ void Machine::handle(const StopRequested& event, Out& out) {
   settle(out);
 }
 
+// Why the worker cannot leave; empty if it can. `process`: the live worker with this rank, or null.
+std::string Machine::objection(const LeaveAsked& event, const Process* process) const {
+  const std::string who = to_text(Member{Role::kWorker, event.rank});
+  if (process == nullptr) return fmt::format("{} does not take part in the job now", who);
+  if (settings_.on_worker_loss == OnWorkerLoss::kFail) {
+    return fmt::format("{} cannot leave: the job was started without --on-worker-loss shrink", who);
+  }
+  if (phase_ != Phase::kRunning) return fmt::format("{} cannot leave: the job is about to end", who);
+  if (!trains_) return fmt::format("{} cannot leave before all workers have the initial weights", who);
+  if (process->must_leave || continues_without(*process)) return "";
+  return settings_.min_workers == 1
+             ? fmt::format("{} cannot leave: no other worker would be left", who)
+             : fmt::format("{} cannot leave: fewer than {} workers would be left (--min-workers)", who,
+                           settings_.min_workers);
+}
+
+void Machine::handle(const LeaveAsked& event, Out& out) {
+  Process* process = live(Member{Role::kWorker, event.rank});
+  if (process != nullptr && event.by_signal) {
+    if (!process->drain_ms) process->drain_ms = now_ms_;
+    return;
+  }
+  const std::string why = objection(event, process);
+  if (!why.empty()) return out.push_back(RefuseLeave{event.rank, why});
+  let_leave(*process, out);
+}
+
+void Machine::let_leave(Process& process, Out& out) {
+  if (std::exchange(process.must_leave, true)) return;
+  for (const auto& [incarnation, other] : processes_) {
+    if (&other == &process) out.push_back(Tell{incarnation, LeaveJob{}});
+  }
+}
+
+// Often all processes of a job get the same signal at almost the same time, and then the job is to stop.
+void Machine::look_for_drained(Out& out) {
+  const auto stays = [](const Process& process) { return !process.must_leave && !process.drain_ms; };
+  const bool some_stay = !live(Role::kWorker, stays).empty();
+  for (auto& [incarnation, process] : processes_) {
+    if (phase_ != Phase::kRunning && phase_ != Phase::kPreparing) return;
+    if (process.has_ended || process.must_leave) continue;
+    if (!process.drain_ms || now_ms_ - *process.drain_ms < settings_.drain_ms) continue;
+    process.drain_ms.reset();
+    if (some_stay && objection({.rank = process.rank}, &process).empty()) {
+      let_leave(process, out);
+    } else {
+      handle(StopRequested{to_text(member_of(process))}, out);
+    }
+  }
+}
+
+// Answers a request to leave when the process has ended in whatever way.
+void Machine::end_leave(const Process& process, Out& out) const {
+  if (!process.must_leave || !process.has_ended) return;
+  if (process.has_left) return out.push_back(DeclareLeft{member_of(process)});
+  const char* how = process.is_lost ? "was lost before it had left" : "ended before it had left";
+  out.push_back(RefuseLeave{process.rank, fmt::format("{} {}", to_text(member_of(process)), how)});
+}
+
 void Machine::handle(const Held& event, Out& out) {
   Process* process = known(event.incarnation);
   if (process == nullptr || phase_ != Phase::kHolding || process->join.role != Role::kWorker) return;
@@ -302,7 +366,7 @@ void Machine::settle_hold(Out& out) {
   if (phase_ != Phase::kHolding) return;
   std::map<uint32_t, uint64_t> steps;
   for (const auto& [incarnation, process] : processes_) {
-    if (process.join.role != Role::kWorker || process.is_lost) continue;
+    if (process.join.role != Role::kWorker || process.is_lost || process.has_left) continue;
     if (!process.has_ended && !process.steps_at_hold) return;
     uint64_t& of_set = steps[stop_set(process)];
     of_set = std::max(of_set, process.has_ended ? process.steps_begun : *process.steps_at_hold);
@@ -340,8 +404,11 @@ void Machine::handle(const Done& event, Out& out) {
   if (event.failure && !as_asked && is_own_misfortune(*event.failure) && continues_without(*process)) {
     return lose(*process, {"it failed: " + event.message}, out);
   }
+  process->has_left = event.has_left && process->must_leave && continues_without(*process);
   process->has_ended = true;
+  if (process->has_left) publish_without(*process, out);
   preempted_ = preempted_ || as_asked;
+  end_leave(*process, out);
   if (event.failure && !as_asked) {
     fail_job(*event.failure, fmt::format("{} failed: {}", who, event.message), out);
   } else if (process->join.role == Role::kServer && phase_ != Phase::kFinishing) {

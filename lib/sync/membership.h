@@ -48,13 +48,15 @@ struct Settings {
   uint32_t workers = 1;
   uint32_t servers = 0;
   OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
-  std::string job_text;  // lines "key = value" on which every process must agree
+  uint32_t min_workers = 1;  // the job does not continue with fewer workers; at least 1
+  std::string job_text;      // lines "key = value" on which every process must agree
   Millis start_timeout_ms = 300'000;
   Millis heartbeat_timeout_ms = 10'000;
   Millis reconnect_ms = 1'000;  // if a closed stream is not reopened within this time, its process is lost
   Millis log_missing_first_ms = 30'000;
   Millis log_missing_every_ms = 60'000;
   uint64_t barrier_bytes_max = 32 << 20;  // limit on the total size of all workers' messages in one barrier
+  Millis drain_ms = 1'000;                // see LeaveAsked::by_signal
   Millis leave_ms = 1'500;                // how long survivors of a failed job have to receive the error and sign off
 };
 
@@ -127,6 +129,14 @@ struct BarrierEnter {
 struct StopRequested {
   std::string by;
 };
+// Somebody asks that the worker with this rank leaves, without which the others continue.
+struct LeaveAsked {
+  uint32_t rank = 0;
+  // Whether a signal to the worker's process asks. Then the request takes effect after Settings::drain_ms, unless the
+  // whole job is asked to stop by then, or all workers are asked to leave, which also stops the job. The job also stops
+  // if it cannot continue without the worker; a request without a signal is refused in this case.
+  bool by_signal = false;
+};
 // A worker's answer to Hold.
 struct Held {
   Incarnation incarnation = 0;
@@ -138,6 +148,7 @@ struct Done {
   std::optional<Code> failure = {};
   std::string message = {};
   uint64_t steps_begun = 0;
+  bool has_left = false;  // whether the worker ends because it was asked to leave
 };
 // A process lives, but has not moved for too long. It counts as lost.
 struct GiveUp {
@@ -160,7 +171,7 @@ struct Slept {
   Millis ms = 0;
 };
 using Event = std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, LinksLost,
-                           BarrierEnter, StopRequested, Held, Done, GiveUp, ProcessEnded, Tick, Slept>;
+                           BarrierEnter, StopRequested, LeaveAsked, Held, Done, GiveUp, ProcessEnded, Tick, Slept>;
 
 // ---- Effects, which the machine returns.
 
@@ -203,6 +214,8 @@ struct Hold {};
 struct StopAfter {
   uint64_t steps = 0;
 };
+// To a worker: make the step that has begun, begin no later one, and leave the job.
+struct LeaveJob {};
 // The job has failed: end with this error.
 struct StopJob {
   Code code = Code::kInternal;
@@ -213,7 +226,7 @@ struct Finish {
   bool preempted = false;
 };
 // A View goes to all processes; see sync/seat.h.
-using Notice = std::variant<Hold, StopAfter, StopJob, Finish, View>;
+using Notice = std::variant<Hold, StopAfter, LeaveJob, StopJob, Finish, View>;
 struct Tell {
   Incarnation to = 0;
   Notice notice;
@@ -223,7 +236,7 @@ struct Tell {
 // barrier that was released, so give it the same answer.
 struct ReleaseBarrier {
   uint64_t seq = 0;
-  std::vector<uint32_t> lost;  // the ranks of the workers that were lost so far, sorted
+  std::vector<uint32_t> gone;  // the ranks of the workers that were lost or have left so far, sorted
 };
 struct RepeatBarrier {
   Incarnation to = 0;
@@ -236,6 +249,15 @@ struct DeclareLost {
   std::string why;         // a text such as "its process was killed by signal 9 (Killed)"
   bool continues = false;  // whether the job continues without it
 };
+// A worker has left as it was asked, and the job continues. Answers every LeaveAsked for it.
+struct DeclareLeft {
+  Member member;
+};
+// Answers a LeaveAsked: the worker does not leave.
+struct RefuseLeave {
+  uint32_t rank = 0;
+  std::string why;
+};
 struct LogMissing {
   std::string what;
   std::vector<Member> missing;
@@ -246,7 +268,7 @@ struct End {
   std::optional<StopJob> failure;
 };
 using Effect = std::variant<Start, Prepare, Admit, Refuse, Reject, Tell, ReleaseBarrier, RepeatBarrier, DeclareLost,
-                            LogMissing, End>;
+                            DeclareLeft, RefuseLeave, LogMissing, End>;
 
 class Machine {
  public:
@@ -286,6 +308,9 @@ class Machine {
     std::optional<Millis> closed_ms;  // when the process's control stream closed; nullopt: it is not closed
     bool has_ended = false;           // whether the process is done or lost
     bool is_lost = false;
+    std::optional<Millis> drain_ms;  // when a signal asked the worker to leave; nullopt: it did not, or was answered
+    bool must_leave = false;         // whether the worker was told to leave
+    bool has_left = false;
     std::optional<uint64_t> steps_at_hold;  // number of steps that the worker had begun when it answered Hold
     uint64_t steps_begun = 0;               // number of steps that the worker has begun; valid once it is done
     std::map<uint32_t, CutLink> cut_links;  // connections that the worker has lost, indexed by the server's rank
@@ -309,6 +334,7 @@ class Machine {
   void handle(const LinksLost& event, Out& out);
   void handle(const BarrierEnter& event, Out& out);
   void handle(const StopRequested& event, Out& out);
+  void handle(const LeaveAsked& event, Out& out);
   void handle(const Held& event, Out& out);
   void handle(const Done& event, Out& out);
   void handle(const Tick& event, Out& out);
@@ -338,7 +364,11 @@ class Machine {
   };
   void lose(Process& process, const Loss& loss, Out& out);
   [[nodiscard]] bool continues_without(const Process& process) const;
+  [[nodiscard]] std::string objection(const LeaveAsked& event, const Process* process) const;
+  void let_leave(Process& process, Out& out);
+  void look_for_drained(Out& out);
   void publish_without(const Process& process, Out& out);
+  void end_leave(const Process& process, Out& out) const;
   void look_for_lost(Out& out);
   void look_for_cut_links(Out& out);
   // The processes of a role that have not ended and for which is_meant() is true, sorted.
@@ -355,7 +385,7 @@ class Machine {
   [[nodiscard]] std::optional<Notice> notice_for(const Process& process) const;
   void tell(Role role, Out& out);
   [[nodiscard]] bool all_gone(Role role) const;
-  [[nodiscard]] std::vector<uint32_t> lost_workers() const;
+  [[nodiscard]] std::vector<uint32_t> gone_workers() const;
   [[nodiscard]] Member member_of(const Process& process) const { return {process.join.role, process.rank}; }
   Process* known(Incarnation incarnation);
   // The process with this rank that has not ended; null: there is none, or ranks are not given yet.

@@ -1,5 +1,5 @@
-// Who takes part in a job, as one numbered value. The scheduler publishes a view each time that a worker is lost
-// (membership.h), and every process compares it with the one that it has (seat.h). See docs/protocol.md, "Views".
+// Who takes part in a job, as one numbered value. The scheduler publishes a view each time that a worker is lost or has
+// left (membership.h), and every process compares it with the one that it has (seat.h). See docs/protocol.md, "Views".
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace dtrain::sync {
 // The place of the worker with one rank.
 struct Seat {
   uint64_t incarnation = 0;  // of the process that has, or last had, this rank
-  bool is_live = true;       // false: the process was lost, and nobody waits for it
+  bool is_live = true;       // false: the process was lost or has left, and nobody waits for it
   bool operator==(const Seat&) const = default;
 };
 

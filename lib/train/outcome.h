@@ -7,6 +7,7 @@ namespace dtrain::train {
 
 struct TrainOutcome {
   bool stopped = false;  // stopped on request; a checkpoint was written if there is a save_prefix
+  bool left = false;     // left the job as asked, before its end; the other workers continue
   Position position;
 };
 

@@ -60,6 +60,7 @@ class Trainer::Impl {
   [[nodiscard]] bool validates() const { return parts_.inference != nullptr && parts_.validation_data != nullptr; }
   Result<> regroup();
   Result<> stop();
+  Result<TrainOutcome> leave();
 
   TrainSpec spec_;
   TrainParts parts_;
@@ -195,6 +196,7 @@ Result<TrainOutcome> Trainer::Impl::run_epochs() {
   DT_TRY_VOID(begin());
   while (clock_.position().epoch < spec_.num_epochs) {
     DT_TRY(const bool whole, train_epoch(), "training epoch {}", clock_.position().epoch + 1);
+    if (!whole && parts_.coordinator.leaves()) return leave();
     DT_TRY(const bool stopping, agree_to_stop(!whole));
     if (stopping) {
       DT_TRY_VOID(stop());
@@ -500,6 +502,15 @@ Result<> Trainer::Impl::stop() {
   DT_TRY(WorkerStates states, saver_.gather("metrics for the last checkpoint"), "stopping on request");
   DT_TRY_VOID(share_weights(), "stopping on request");
   return save([&] { return saver_.save_last(std::move(states)); });
+}
+
+// Ends this worker while the others continue. When the weights of the next step are here, the servers have this
+// worker's last gradient, and no round waits for it.
+Result<TrainOutcome> Trainer::Impl::leave() {
+  DT_TRY_VOID(step_runner_.wait_for_weights(), "leaving the job");
+  DT_TRY_VOID(save([this] { return saver_.finish(); }), "leaving the job");
+  parts_.log.info("left the job as asked, after {} steps; the other workers continue", clock_.own_steps());
+  return TrainOutcome{.left = true, .position = clock_.position()};
 }
 
 Trainer::Trainer(TrainSpec spec, TrainParts parts) : impl_(std::make_unique<Impl>(std::move(spec), std::move(parts))) {}

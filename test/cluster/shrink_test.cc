@@ -1,11 +1,13 @@
 // A worker of a job is killed (-9) or stopped (SIGSTOP) at a random moment, and the job continues without it
-// (--on-worker-loss shrink). What must hold: no other process ends or starts again, and the job trains to its end.
+// (--on-worker-loss shrink), or workers leave as they are asked. What must hold: no other process ends or starts again,
+// and the job trains to its end.
 
 #include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <sstream>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -70,7 +72,9 @@ class Jobs {
     return pids;
   }
   [[nodiscard]] ProcessOptions options() const {
-    return {.deadline_s = kRunSeconds, .directory = dir_.path(), .environment = {"XDG_RUNTIME_DIR=" + dir_.path()}};
+    return {.deadline_s = kRunSeconds,
+            .directory = dir_.path(),
+            .environment = {"XDG_RUNTIME_DIR=" + dir_.path(), "XDG_STATE_HOME=" + dir_.path("state")}};
   }
 
  private:
@@ -104,12 +108,33 @@ void run_with_loss(const Jobs& jobs, const std::string& run_dir, RandomStream ra
   const nlohmann::json summary = jobs.summary(run_dir);
   CHECK(summary.at("exit_code") == 0);
   CHECK(summary.at("epochs") == 10);
-  REQUIRE(summary.at("lost").size() == 1);
-  CHECK(summary.at("lost")[0].at("process") == name);
+  REQUIRE(summary.at("changes").size() == 1);
+  CHECK(summary.at("changes")[0].at("process") == name);
+  CHECK(summary.at("changes")[0].at("change") == "lost");
   CHECK(std::filesystem::exists(jobs.path(run_dir) + "/lenet-0010.params"));
   const std::string leader = lost == 0 ? "/worker-1.log" : "/worker-0.log";
   CHECK(contains(jobs.text_of(run_dir + leader), "2 of 3 workers are left: from epoch "));
   if (stops) CHECK(contains(end.output, "dtrain: " + name + " ended with code "));  // it has learned that it is lost
+}
+
+// The number of steps after which the worker has left, as its log says; -1: it says nothing of the kind.
+int64_t steps_at_leave(const std::string& log) {
+  const size_t at = log.find("left the job as asked, after ");
+  int64_t steps = -1;
+  if (at != std::string::npos) std::sscanf(log.c_str() + at, "left the job as asked, after %ld steps", &steps);
+  return steps;
+}
+
+// The gradients of the worker that a server has added to its slice 0.0, as its event log says.
+int64_t gradients_added(const std::string& event_log, const std::string& rank) {
+  std::istringstream lines(event_log);
+  int64_t count = 0;
+  bool is_push = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (is_push && line.starts_with("  add " + rank + " ")) count++;
+    is_push = line.starts_with("0.0 push " + rank + " ");
+  }
+  return count;
 }
 
 }  // namespace
@@ -151,4 +176,53 @@ TEST_CASE("a job without a worker left ends with the code of a lost process", "[
   CHECK(end.code == 5);
   CHECK(contains(end.output, " was lost: its process was killed by signal 9 (Killed)"));
   CHECK(left_over(jobs.path("run")).empty());
+}
+
+TEST_CASE("workers leave a job, the leader first, and the servers have all their gradients", "[shrink]") {
+  const Jobs jobs(command_line("--kv-store", GENERATE("dist_sync", "dist_async")));
+  Process launcher(jobs.command("run", command_line("-s 1 --trace-events events --num-epochs 6 --inject step-ms=10")),
+                   jobs.options());
+  REQUIRE(launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds));
+  const std::map<std::string, pid_t> before = jobs.survivors("run", 0);
+  for (const std::string rank : {"0", "1"}) {
+    const Ended left = run({dtrain_program(), "leave", rank}, jobs.options());
+    INFO(left.output);
+    CHECK(left.code == 0);
+    CHECK(contains(left.output, "worker " + rank + " on "));
+    if (rank == "0") CHECK(before == jobs.survivors("run", 0));
+  }
+  const Ended last = run({dtrain_program(), "leave", "2"}, jobs.options());
+  CHECK(last.code == 2);
+  CHECK(contains(last.output, "worker 2 cannot leave: no other worker would be left"));
+  const Ended end = launcher.wait(kRunSeconds);
+  INFO(end.output);
+  CHECK(end.code == 0);
+  CHECK(left_over(jobs.path("run")).empty());
+  const nlohmann::json summary = jobs.summary("run");
+  CHECK(summary.at("epochs") == 6);
+  REQUIRE(summary.at("changes").size() == 2);
+  for (const std::string rank : {"0", "1"}) {
+    INFO("worker " << rank);
+    const int64_t steps = steps_at_leave(jobs.text_of("run/worker-" + rank + ".log"));
+    CHECK(steps > 0);
+    CHECK(gradients_added(jobs.text_of("events"), rank) == steps);
+  }
+  for (const nlohmann::json& change : summary.at("changes")) CHECK(change.at("change") == "left");
+  CHECK(run({dtrain_program(), "simulate", "--replay", "events"}, jobs.options()).code == 0);
+}
+
+TEST_CASE("with --drain, TERM takes one worker out of a job, and TERM to all stops the job", "[shrink]") {
+  const Jobs jobs(command_line("--kv-store dist_ssync --drain"));
+  Process launcher(jobs.command("run", command_line("--num-epochs 1000 --inject step-ms=10")), jobs.options());
+  REQUIRE(launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds));
+  const pid_t drained = process_of_job(jobs.path("run"), "worker", 1);
+  REQUIRE(::kill(drained, SIGTERM) == 0);
+  REQUIRE(launcher.wait_for_output("worker 1 has left as asked; the job continues without it", kRunSeconds));
+  CHECK(process_of_job(jobs.path("run"), "worker", 0) != 0);
+  for (const uint64_t rank : {0, 2}) REQUIRE(::kill(process_of_job(jobs.path("run"), "worker", rank), SIGTERM) == 0);
+  const Ended end = launcher.wait(kRunSeconds);
+  INFO(end.output);
+  CHECK(end.code == 75);
+  CHECK(std::filesystem::exists(jobs.path("run") + "/lenet-last.params"));
+  CHECK(jobs.summary("run").at("changes").size() == 1);
 }

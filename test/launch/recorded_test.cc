@@ -25,6 +25,7 @@ TEST_CASE("only processes that match their record are listed", "[launch]") {
   CHECK(recorded_processes(root).value().at(0).stop_time == kStopTime);
   record.set_stop_time(std::chrono::seconds(200));
   REQUIRE(record.add("worker", 4, 1 << 30));  // gone
+  record.set_scheduler("10.0.0.1:9091", "0123abcd");
   record.set_stop_time(std::chrono::seconds(300));
   // A pid that was reused.
   std::ofstream(record.file(), std::ios::app) << fmt::format("server 0 {} {}\n", ::getpid(), 1);
@@ -36,6 +37,9 @@ TEST_CASE("only processes that match their record are listed", "[launch]") {
   CHECK(processes[0].pid == process.pid());
   CHECK(processes[0].seconds >= 0);
   CHECK(processes[0].stop_time == std::chrono::seconds(300));
+  CHECK(processes[0].scheduler == "10.0.0.1:9091");
+  CHECK(processes[0].token == "0123abcd");
+  CHECK(plain(processes).find("0123abcd") == std::string::npos);
   CHECK(table(processes).find(fmt::format("lenet-1  worker        3")) != std::string::npos);
   const auto read_back = parse_plain({"Welcome!", plain(processes)});
   REQUIRE(read_back.size() == 1);

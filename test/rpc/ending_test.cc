@@ -1,13 +1,14 @@
 // How a running job meets at barriers, ends and fails: the scheduler's service and its clients, through real calls.
 
 #include "rpc/job.h"
-
+#include "rpc/leave.h"
 #include "support/catch.h"
 #include "support/patience.h"
 
 namespace dtrain::rpc::test {
 
 using Catch::Contains;
+using dtrain::test::await;
 
 TEST_CASE("each barrier adds the workers' numbers in rank order", "[rpc]") {
   Job job(settings(3, 1));
@@ -213,6 +214,67 @@ TEST_CASE("the goodbye of a process has its last report", "[rpc]") {
   REQUIRE(job.scheduler->wait(kPatience).has_value());
   REQUIRE(job.scheduler->pulses().size() == 1);
   CHECK(job.scheduler->pulses().front().pulse.progress.step == 419);
+}
+
+TEST_CASE("a worker leaves on request, and the others continue without it", "[rpc]") {
+  sync::membership::Settings its = settings(3, 1);
+  its.on_worker_loss = sync::membership::OnWorkerLoss::kShrink;
+  Job job(its);
+  job.start(3, 1);
+  std::vector<std::future<Result<>>> begun;
+  for (size_t i = 0; i < 3; i++) {
+    begun.push_back(std::async(std::launch::async, [&job, i] { return job[i].client->begin_training(); }));
+  }
+  for (auto& one : begun) REQUIRE(within(std::move(one)));
+  const net::Endpoint scheduler{"127.0.0.1", job.scheduler->port()};
+
+  CHECK(leave(scheduler, {.token = "wrong", .build_id = "build-1", .tls = {}}, 1).error().code == Code::kDenied);
+  const Result<std::string> unknown = leave(scheduler, security(), 7);
+  CHECK(unknown.error().code == Code::kUsage);
+  CHECK(unknown.error().message == "worker 7 does not take part in the job now");
+
+  const auto may_begin = [&](size_t i) { return job[i].client->may_begin(0).value(); };
+  std::future<Result<std::string>> asked;
+  SECTION("by a command") {
+    asked = std::async(std::launch::async, [&] { return leave(scheduler, security(), 1); });
+  }
+  SECTION("by a signal") {
+    job[1].client->request_leave();
+  }
+  await([&] { return !may_begin(1); });
+  CHECK(job[1].client->leaves());
+  CHECK(may_begin(0));
+  CHECK_FALSE(job[0].client->leaves());
+  job[1].client->done({});
+  if (asked.valid()) CHECK(within(std::move(asked)).value() == "here");
+
+  // The server hears of it, and no barrier waits for the worker.
+  CHECK_FALSE(job[3].client->wait_view().value()->workers[1].is_live);
+  auto sum = std::async(std::launch::async, [&] { return job[0].client->sum("the end", std::array{1.0}); });
+  CHECK(job[2].client->sum("the end", std::array{2.0}).value() == std::vector<double>{3});
+  CHECK(within(std::move(sum)));
+  CHECK(job[2].client->live() == std::vector<uint32_t>{0, 2});
+  for (const MemberPulse& one : job.scheduler->pulses())
+    CHECK(one.has_left == (one.member == Member{Role::kWorker, 1}));
+  for (const size_t i : {0, 2}) job[i].client->done({});
+  CHECK(finish_of(*job[3].client));
+  job[3].client->done({});
+  CHECK(within(std::async(std::launch::async, [&] { return *job.scheduler->wait(kPatience); })));
+}
+
+TEST_CASE("whoever waits for a worker to leave hears of the end of the job", "[rpc]") {
+  sync::membership::Settings its = settings(2, 0);
+  its.on_worker_loss = sync::membership::OnWorkerLoss::kShrink;
+  Job job(its);
+  job.start(2, 0);
+  auto begun = std::async(std::launch::async, [&] { return job[0].client->begin_training(); });
+  REQUIRE(job[1].client->begin_training());
+  REQUIRE(within(std::move(begun)));
+  const net::Endpoint scheduler{"127.0.0.1", job.scheduler->port()};
+  auto asked = std::async(std::launch::async, [&] { return leave(scheduler, security(), 1); });
+  await([&] { return !job[1].client->may_begin(0).value(); });
+  job[0].client->done(fail(Code::kData, "train.rec is damaged"));
+  CHECK_FALSE(within(std::move(asked)).has_value());
 }
 
 }  // namespace dtrain::rpc::test

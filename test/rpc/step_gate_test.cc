@@ -27,6 +27,15 @@ TEST_CASE("a held gate lets no step begin until the last step is known", "[rpc]"
     CHECK_FALSE(next.get().value());
     CHECK(gate.steps_begun() == 2);
   }
+  SECTION("this worker leaves") {
+    CHECK_FALSE(gate.has_left());
+    gate.leave();
+    CHECK_FALSE(next.get().value());
+    CHECK(gate.has_left());
+    CHECK(gate.steps_begun() == 2);
+    gate.stop_after(3);
+    CHECK_FALSE(gate.may_begin(2).value());
+  }
   SECTION("the job fails") {
     gate.fail({Code::kPeerLost, "worker 1 was lost", {}});
     gate.fail({Code::kInternal, "later", {}});

@@ -116,15 +116,20 @@ TEST_CASE("the workers of each stop set stop before the same step", "[sync][memb
   CHECK(regrouped > 100);
 }
 
-// Any number of workers crash, one after the other or at once, wherever they are, and the job is perhaps asked to stop.
+// Any number of workers crash or are asked to leave, one after the other or at once, wherever they are, and the job is
+// perhaps asked to stop.
 TEST_CASE("a job that may shrink trains to its end as long as a worker is left", "[sync][membership][sim]") {
-  uint64_t continued = 0, lost_several = 0, stopped = 0, all_lost = 0;
+  uint64_t continued = 0, lost_several = 0, stopped = 0, all_lost = 0, left = 0, refused = 0, drained = 0;
   for (uint64_t seed = 1; seed <= 3'000; seed++) {
     INFO("seed " << seed);
     const Outcome run = simulate(seed, Disturbance::kShrink);
     INFO(run.trace);
     REQUIRE(run.ended);
     if (run.failure && run.failure->code == Code::kPreempted && !run.has_trained) continue;  // asked before the start
+    if (!run.failure) REQUIRE(run.unanswered.empty());
+    left += run.left;
+    refused += run.refused;
+    drained += run.drained_all > 0 && run.left == 0 && run.failure && run.failure->code == Code::kPreempted ? 1 : 0;
     REQUIRE(run.survivors_ended);
     REQUIRE_FALSE(run.barrier_was_early);
     REQUIRE(sets_agree(run));
@@ -143,6 +148,9 @@ TEST_CASE("a job that may shrink trains to its end as long as a worker is left",
   CHECK(lost_several > 200);
   CHECK(stopped > 200);
   CHECK(all_lost > 50);
+  CHECK(left > 200);
+  CHECK(refused > 100);
+  CHECK(drained > 40);
 }
 
 }  // namespace dtrain::sync::membership

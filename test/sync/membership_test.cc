@@ -573,18 +573,20 @@ TEST_CASE("a failure before all are prepared ends the job for all", "[sync][memb
 namespace {
 
 // A job that continues without lost workers, and whose training has begun.
-Conversation shrinking(uint32_t workers, uint32_t servers) {
-  Settings its = settings(workers, servers);
+Conversation shrinking(Settings its) {
   its.on_worker_loss = OnWorkerLoss::kShrink;
   Conversation job(its);
-  job.start(workers, servers);
-  for (uint32_t rank = 0; rank < workers; rank++) {
+  job.start(its.workers, its.servers);
+  for (uint32_t rank = 0; rank < its.workers; rank++) {
     (void)job.say(0, BarrierEnter{.incarnation = Conversation::worker(rank),
                                   .name = "the initial weights",
                                   .content = "0 numbers",
                                   .begins_training = true});
   }
   return job;
+}
+Conversation shrinking(uint32_t workers, uint32_t servers) {
+  return shrinking(settings(workers, servers));
 }
 
 std::vector<bool> live_seats(const View& view) {
@@ -621,7 +623,7 @@ TEST_CASE("a job that may shrink continues without a lost worker, and all proces
   CHECK(all<ReleaseBarrier>(job.say(700, meeting(0, 1))).empty());
   const auto met = all<ReleaseBarrier>(job.say(710, meeting(2, 1)));
   REQUIRE(met.size() == 1);
-  CHECK(met[0].lost == std::vector<uint32_t>{1});
+  CHECK(met[0].gone == std::vector<uint32_t>{1});
   (void)job.say(800, Done{.incarnation = Conversation::worker(0)});
   CHECK(notices<Finish>(job.say(810, Done{.incarnation = Conversation::worker(2)})).size() == 1);
   const auto ended = all<End>(job.say(820, Done{.incarnation = Conversation::server(0)}));
@@ -638,7 +640,7 @@ TEST_CASE("a barrier that waited only for a lost worker is released, with what t
   const auto met = all<ReleaseBarrier>(job.say(130, ProcessEnded{{Role::kWorker, 2}, "ended"}));
   REQUIRE(met.size() == 1);
   CHECK(met[0].seq == 1);
-  CHECK(met[0].lost == std::vector<uint32_t>{0, 2});
+  CHECK(met[0].gone == std::vector<uint32_t>{0, 2});
 }
 
 TEST_CASE("a silent worker, one without a connection to a server, and one without its device are lost alike",
@@ -698,6 +700,103 @@ TEST_CASE("a worker that is lost while the job is stopping is not waited for", "
   const auto decided = notices<StopAfter>(job.say(130, ProcessEnded{{Role::kWorker, 1}, "ended"}));
   REQUIRE(decided.size() == 2);
   CHECK(decided[0].steps == 8);
+}
+
+TEST_CASE("a worker that is asked to leave ends its step, and the others continue without it", "[sync][membership]") {
+  Conversation job = shrinking(3, 1);
+  const auto asked = job.say(100, LeaveAsked{.rank = 1});
+  REQUIRE(all<Tell>(asked).size() == 1);
+  CHECK(all<Tell>(asked)[0].to == Conversation::worker(1));
+  CHECK(notices<LeaveJob>(asked).size() == 1);
+  CHECK(job.say(110, LeaveAsked{.rank = 1}).empty());  // another request; both are answered when it has left
+  CHECK(notices<LeaveJob>(job.say(120, StreamOpened{Conversation::worker(1)})).size() == 1);
+  (void)job.say(130, meeting(0, 1));
+  (void)job.say(140, meeting(2, 1));  // they wait for worker 1
+
+  const auto left = job.say(200, Done{.incarnation = Conversation::worker(1), .steps_begun = 9, .has_left = true});
+  CHECK(all<DeclareLeft>(left).size() == 1);
+  CHECK(all<DeclareLost>(left).empty());
+  const auto views = notices<View>(left);
+  REQUIRE(views.size() == 3);  // not to the worker that has left
+  CHECK(live_seats(views[0]) == std::vector<bool>{true, false, true});
+  REQUIRE(all<ReleaseBarrier>(left).size() == 1);
+  CHECK(all<ReleaseBarrier>(left)[0].gone == std::vector<uint32_t>{1});
+}
+
+TEST_CASE("a worker that cannot leave stays, and the request is refused with the reason", "[sync][membership]") {
+  const auto refusal = [](const std::vector<Effect>& effects) {
+    REQUIRE(all<RefuseLeave>(effects).size() == 1);
+    CHECK(effects.size() == 1);
+    return all<RefuseLeave>(effects)[0].why;
+  };
+  Conversation fixed(settings(2, 1));
+  fixed.start(2, 1);
+  CHECK_THAT(refusal(fixed.say(10, LeaveAsked{.rank = 0})), Catch::Contains("without --on-worker-loss shrink"));
+  Conversation job = shrinking(3, 1);
+  CHECK(refusal(job.say(10, LeaveAsked{.rank = 3})) == "worker 3 does not take part in the job now");
+  CHECK(all<RefuseLeave>(job.say(20, LeaveAsked{.rank = 0})).empty());
+  CHECK(all<RefuseLeave>(job.say(30, LeaveAsked{.rank = 1})).empty());
+  CHECK(refusal(job.say(40, LeaveAsked{.rank = 2})) == "worker 2 cannot leave: no other worker would be left");
+
+  SECTION("a loss before it has left") {
+    const auto lost = job.say(50, ProcessEnded{{Role::kWorker, 0}, "ended"});
+    CHECK(all<RefuseLeave>(lost).at(0).why == "worker 0 was lost before it had left");
+    CHECK(all<DeclareLost>(lost).at(0).continues);
+  }
+  SECTION("the end of the training") {
+    const auto done = job.say(50, Done{.incarnation = Conversation::worker(0)});
+    CHECK(all<RefuseLeave>(done).at(0).why == "worker 0 ended before it had left");
+  }
+  SECTION("the loss of the only worker that stays ends the job") {
+    const auto end = notices<StopJob>(job.say(50, ProcessEnded{{Role::kWorker, 2}, "ended"}));
+    REQUIRE_FALSE(end.empty());
+    CHECK(end[0].code == Code::kPeerLost);
+  }
+  SECTION("a job that is about to end") {
+    (void)job.say(50, StopRequested{"a signal"});
+    CHECK_THAT(refusal(job.say(60, LeaveAsked{.rank = 2})), Catch::Contains("about to end"));
+  }
+}
+
+TEST_CASE("a job does not continue with fewer workers than --min-workers", "[sync][membership]") {
+  Settings its = settings(4, 1);
+  its.min_workers = 3;
+  Conversation job = shrinking(its);
+  CHECK(notices<StopJob>(job.say(10, ProcessEnded{{Role::kWorker, 3}, "ended"})).empty());
+  CHECK(all<RefuseLeave>(job.say(20, LeaveAsked{.rank = 0})).at(0).why ==
+        "worker 0 cannot leave: fewer than 3 workers would be left (--min-workers)");
+  CHECK_FALSE(notices<StopJob>(job.say(30, ProcessEnded{{Role::kWorker, 2}, "ended"})).empty());
+}
+
+TEST_CASE("a signal to one worker makes it leave, and signals to all workers stop the job", "[sync][membership]") {
+  Conversation job = shrinking(3, 1);
+  const auto drain = [](uint32_t rank) { return LeaveAsked{.rank = rank, .by_signal = true}; };
+  SECTION("one worker") {
+    CHECK(job.say(100, drain(1)).empty());
+    CHECK(notices<LeaveJob>(job.say(1'000, Tick{})).empty());
+    CHECK(job.say(1'050, drain(1)).empty());  // on a new stream; the time does not start again
+    const auto told = job.say(1'100, Tick{});
+    CHECK(notices<LeaveJob>(told).size() == 1);
+    CHECK(notices<Hold>(told).empty());
+    CHECK(notices<LeaveJob>(job.say(1'200, Tick{})).empty());
+  }
+  SECTION("the job is asked to stop in the meantime") {
+    (void)job.say(100, drain(1));
+    CHECK(notices<Hold>(job.say(500, StopRequested{"the scheduler"})).size() == 3);
+    CHECK(notices<LeaveJob>(job.say(1'200, Tick{})).empty());
+  }
+  SECTION("all workers") {
+    for (const uint32_t rank : {0U, 1U, 2U}) (void)job.say(100 + 100 * rank, drain(rank));
+    const auto told = job.say(1'100, Tick{});
+    CHECK(notices<LeaveJob>(told).empty());
+    CHECK(notices<Hold>(told).size() == 3);
+  }
+  SECTION("more workers than the job can do without") {
+    (void)job.say(50, LeaveAsked{.rank = 0});
+    (void)job.say(60, LeaveAsked{.rank = 1});
+    (void)job.say(100, drain(2));
+    CHECK(notices<Hold>(job.say(1'100, Tick{})).size() == 3);
+  }
 }
 
 }  // namespace dtrain::sync::membership

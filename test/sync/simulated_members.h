@@ -22,7 +22,8 @@
 
 namespace dtrain::sync::membership {
 
-// kShrink: workers crash in a job that continues without them; some of these jobs are also asked to stop.
+// kShrink: workers crash, or are asked to leave, in a job that continues without them; some of these jobs are also
+// asked to stop.
 enum class Disturbance { kCalm, kCrash, kSilence, kStop, kCut, kShrink };
 
 struct Outcome {
@@ -43,8 +44,12 @@ struct Outcome {
   bool is_right_one_lost = false;  // by the rule for cut connections, computed from those that were cut
   Millis since_first_cut_ms = 0;   // from the first cut that was not mended until somebody was declared lost
   uint64_t continued = 0;          // lost workers without which the job continued
+  uint64_t left = 0;               // workers that left as they were asked
+  uint64_t refused = 0;            // requests to leave that were refused
+  uint64_t drained_all = 0;        // whether all workers were asked to leave by a signal
+  std::set<uint32_t> unanswered;   // ranks of the workers that were asked to leave, if that was not answered
   bool has_trained = false;
-  bool has_survivor = false;  // a worker had not finished, and could have continued, when the job failed
+  bool has_survivor = false;  // a worker had not finished, and would have continued, when the job failed
   std::string trace;
 };
 
@@ -82,6 +87,9 @@ class Simulation {
     if (disturbance_ == Disturbance::kShrink) {
       const int64_t crashes = 1 + random_.below(workers_);
       for (int64_t i = 0; i < crashes; i++) at(500 + random_.below(6'000), [this] { crash_worker(); });
+      const int64_t leaves = random_.below(3);
+      for (int64_t i = 0; i < leaves; i++) at(500 + random_.below(6'000), [this] { ask_to_leave(); });
+      if (random_.below(10) == 0) at(moment, [this] { drain_all(); });
       if (random_.below(3) == 0) at(moment, [this] { request_stop(); });
     }
     while (!queue_.empty() && !machine_->ended() && now_ < 200'000) {
@@ -116,6 +124,7 @@ class Simulation {
     bool prepared = false, trains = false;
     std::map<uint32_t, Millis> cut = {};  // when its connections to servers were cut, by the server's rank
     bool is_gone = false;                 // the scheduler knows that it has ended
+    bool must_leave = false, has_left = false;
   };
   struct Timed {
     Millis when;
@@ -184,6 +193,19 @@ class Simulation {
     Process& p = processes_[static_cast<size_t>(random_.below(workers_))];
     if (!p.admitted || p.ended || std::exchange(p.crashed, true)) return;
     if (random_.below(2) == 0) at(delay(), [this, &p] { send(StreamClosed{incarnation(p)}); });
+  }
+
+  void ask_to_leave() {
+    const auto rank = static_cast<uint32_t>(random_.below(workers_));
+    const bool by_signal = random_.below(2) == 0;
+    if (!by_signal) unanswered_.insert(rank);
+    if (!by_signal || !processes_[rank].crashed) send(LeaveAsked{.rank = rank, .by_signal = by_signal});
+  }
+  void drain_all() {
+    drained_all_ = 1;
+    for (uint32_t rank = 0; rank < workers_; rank++) {
+      at(random_.below(900), [this, rank] { send(LeaveAsked{.rank = rank, .by_signal = true}); });
+    }
   }
 
   void crash() {
@@ -271,6 +293,10 @@ class Simulation {
   void try_begin(Process& p) {
     if (p.crashed || p.ended || p.in_barrier || p.failed) return;
     if (p.epoch == epochs_) return leave(p, std::nullopt);
+    if (p.must_leave) {
+      p.has_left = true;
+      return leave(p, std::nullopt);
+    }
     p.waits_at_gate = p.held && !p.stop_after;
     if (p.waits_at_gate) return;
     if (p.stop_after && p.begun >= *p.stop_after) return stop(p);
@@ -349,7 +375,7 @@ class Simulation {
 
   void leave(Process& p, std::optional<Code> failure) {
     p.ended = true;
-    send_from(p, Done{incarnation(p), failure, "", p.begun});
+    send_from(p, Done{incarnation(p), failure, "", p.begun, p.has_left});
   }
 
   Process& of(Incarnation id) { return processes_[1'000 - id]; }
@@ -406,6 +432,10 @@ class Simulation {
     p.stop_after = n.steps;
     if (p.waits_at_gate) try_begin(p);
   }
+  void hear(Process& p, const LeaveJob&) {
+    p.must_leave = true;
+    if (p.waits_at_gate) try_begin(p);
+  }
   void hear(Process& p, const StopJob& n) {
     p.failed = true;
     last_heard_ms_ = now_;
@@ -413,7 +443,8 @@ class Simulation {
     leave(p, n.code);
   }
   void hear(Process& p, const Finish&) { leave(p, std::nullopt); }
-  // A server takes lost workers out of the rounds; the gradient of one that has finished its step still counts.
+  // A server takes workers that are gone out of the rounds; the gradient of one that has finished its step still
+  // counts.
   void hear(Process& p, const View& view) {
     for (uint32_t w = 0; w < workers_; w++) {
       if (is_worker(p) || view.workers[w].is_live || !left_.insert(w).second) continue;
@@ -452,6 +483,16 @@ class Simulation {
     is_right_one_lost_ = is_lost_by_rule(e.member);
     since_first_cut_ms_ = now_ - first_cut();
   }
+  void carry_out(const DeclareLeft& e) {
+    trace_ += fmt::format("{} left {}\n", now_, to_text(e.member));
+    gone_well_++;
+    unanswered_.erase(e.member.rank);
+  }
+  void carry_out(const RefuseLeave& e) {
+    trace_ += fmt::format("{} {}\n", now_, e.why);
+    refused_++;
+    unanswered_.erase(e.rank);
+  }
   void carry_out(const LogMissing& e) { trace_ += fmt::format("{} missing {}\n", now_, to_text(e.missing)); }
   void carry_out(const End& e) {
     failure_ = e.failure;
@@ -476,13 +517,17 @@ class Simulation {
     result.steps_of_set.resize(workers_);
     result.trace = trace_;
     result.continued = continued_;
+    result.left = gone_well_;
+    result.refused = refused_;
+    result.drained_all = drained_all_;
+    result.unanswered = unanswered_;
     result.has_trained = has_trained_;
-    result.has_survivor =
-        std::ranges::any_of(processes_, [&](const Process& p) { return is_worker(p) && p.failed && !p.crashed; });
+    result.has_survivor = std::ranges::any_of(
+        processes_, [&](const Process& p) { return is_worker(p) && p.failed && !p.crashed && !p.must_leave; });
     if (crashed_ != nullptr && !heard_.empty()) result.detection_ms = last_heard_ms_ - crashed_ms_;
     for (const Process& p : processes_) {
       if (!p.crashed && !p.ended) result.survivors_ended = false;
-      if (is_worker(p) && p.ended) result.steps_of_set[set_of_[p.id]].push_back(p.begun);
+      if (is_worker(p) && p.ended && !p.has_left) result.steps_of_set[set_of_[p.id]].push_back(p.begun);
       if (p.stop_after) result.was_stopped = true;
     }
     return result;
@@ -500,8 +545,9 @@ class Simulation {
   uint64_t regrouped_ = 0;
   std::unique_ptr<Machine> machine_;
   std::vector<Process> processes_;
-  std::set<uint32_t> left_;  // workers that the servers know to be lost
-  uint64_t continued_ = 0;
+  std::set<uint32_t> left_;  // workers that the servers know to be gone
+  uint64_t continued_ = 0, gone_well_ = 0, refused_ = 0, drained_all_ = 0;
+  std::set<uint32_t> unanswered_;
   bool has_trained_ = false;
   std::vector<std::vector<Process*>> waiting_;  // by set: workers that have finished its step
   uint64_t applied_ = 0;                        // steps

@@ -199,6 +199,36 @@ TEST_CASE("the stop flag ends a run with a checkpoint", "[train]") {
   CHECK(must(read_checkpoint({dir.path("net"), std::nullopt})).header->position == Position{});
 }
 
+TEST_CASE("a worker that leaves meets nobody and writes no checkpoint after that", "[train]") {
+  class Leaving final : public StoppingCoordinator {
+   public:
+    Leaving() : StoppingCoordinator(kNever, 11, How::kLeave) {}
+    Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) override {
+      met_after = met_after || leaves();
+      return StoppingCoordinator::sum(name, values);
+    }
+    bool met_after = false;
+
+   private:
+    Result<std::vector<job::Contribution>> gather(const std::string&, job::Contribution own,
+                                                  std::span<const uint32_t>) override {
+      met_after = met_after || leaves();
+      return std::vector<job::Contribution>{std::move(own)};
+    }
+  };
+  const TempDir dir;
+  Leaving coordinator;
+  ToyRun run(toy_spec(dir.path("net"), 2), {}, &coordinator);
+  const auto outcome = run.run();
+  REQUIRE(outcome);
+  CHECK(outcome->left);
+  CHECK_FALSE(outcome->stopped);
+  CHECK(is_at(outcome->position, 1, 3));
+  CHECK_FALSE(coordinator.met_after);
+  CHECK(std::filesystem::exists(dir.path("net-0001.params")));
+  CHECK_FALSE(std::filesystem::exists(dir.path("net-last.params")));
+}
+
 // With --save-every, a killed run continues from the last checkpoint.
 TEST_CASE("a killed run continues from its last mid-epoch checkpoint", "[train]") {
   const TempDir whole;

@@ -81,17 +81,19 @@ inline graph::Graph linear_network(double gradient_scale = 1) {
   return g;
 }
 
-// Asks to stop before step `stop_at`, or fails there as if the process had been killed.
+// Asks to stop before step `stop_at`, or to leave the job, or fails there as if the process had been killed.
 class StoppingCoordinator : public LocalCoordinator {
  public:
-  enum class How { kStop, kFail };
+  enum class How { kStop, kLeave, kFail };
   StoppingCoordinator(const std::atomic<bool>& never, uint64_t stop_at, How how = How::kStop)
       : LocalCoordinator(never), stop_at_(stop_at), how_(how) {}
   Result<bool> may_begin(uint64_t step) override {
     if (step < stop_at_) return true;
     if (how_ == How::kFail) return fail(Code::kPeerLost, "killed");
+    has_ended_ = true;
     return false;
   }
+  [[nodiscard]] bool leaves() const override { return how_ == How::kLeave && has_ended_; }
   void report(const job::WorkerProgress& progress) override { reported_ = progress; }
   [[nodiscard]] const std::optional<job::WorkerProgress>& reported() const { return reported_; }  // last
 
@@ -99,6 +101,7 @@ class StoppingCoordinator : public LocalCoordinator {
   std::optional<job::WorkerProgress> reported_;
   uint64_t stop_at_;
   How how_;
+  bool has_ended_ = false;
 };
 
 struct ToyOptions {

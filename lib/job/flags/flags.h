@@ -208,6 +208,8 @@ struct BatchFlags {
 struct WireFlags {
   std::chrono::milliseconds heartbeat_interval{2000}, heartbeat_timeout{10000};
   std::chrono::milliseconds stall_timeout{0};  // 0: none
+  int64_t min_workers = 1;
+  bool drain = false;  // whether TERM makes a worker leave the job
   std::chrono::milliseconds start_timeout{300000};
   std::chrono::milliseconds scheduler_grace{30000};
   Inject inject;

@@ -377,6 +377,16 @@ std::vector<Row> wire_rows() {
        .choices = {"fail", "shrink"},
        .later = {"wait"},
        .scope = Scope::kJob},
+      {.name = "min-workers",
+       .value = "N",
+       .help = "least number of workers with which the job continues (--on-worker-loss)",
+       .bind = DT_FIELD(Flags, wire.min_workers),
+       .min = 1,
+       .max = kProcessesMax},
+      {.name = "drain",
+       .help = "TERM makes a worker leave the job after its step, and the others continue (--on-worker-loss); TERM to "
+               "all workers stops the job",
+       .bind = DT_FIELD(Flags, wire.drain)},
       {.name = "inject",
        .value = "RULES",
        .help = "inject faults, for tests. RULES is a comma-separated list of drop=P and dup=P (the probability that a "

@@ -22,8 +22,8 @@ class Coordinator {
   virtual ~Coordinator() = default;
   [[nodiscard]] virtual uint32_t rank() const = 0;
   [[nodiscard]] virtual uint32_t workers() const = 0;
-  // The ranks of the workers that take part, sorted: all but those that were lost before the last barrier ended. So all
-  // workers have the same ranks between the same barriers. Never empty.
+  // The ranks of the workers that take part, sorted: all but those that were lost or had left before the last barrier
+  // ended. So all workers have the same ranks between the same barriers. Never empty.
   [[nodiscard]] virtual std::vector<uint32_t> live() const;
   // The leader does what one worker does for all, such as writing checkpoints. It is the live worker of the lowest
   // rank.
@@ -36,13 +36,16 @@ class Coordinator {
   // before the same step, and rank 0 writes a checkpoint. (Stop sets: JobPlan::stop_set_of.) Costs one atomic load
   // unless a stop is under way.
   virtual Result<bool> may_begin(uint64_t step) = 0;
+  // Whether may_begin has returned false because this worker alone was asked to leave. It then ends without meeting the
+  // others, which continue.
+  [[nodiscard]] virtual bool leaves() const { return false; }
   // A barrier that adds numbers: all workers call it with the same name and count, and each gets the sums, added in
   // rank order. An empty span makes it a plain barrier. At most kSumNumbersMax numbers.
   virtual Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) = 0;
   // A barrier that gives each worker the messages of all workers, in the order of ranks. All workers call it with the
-  // same name and type. The messages of workers that were lost before they sent one are left out. Code::kUsage if a
-  // message or all of them together are larger than the limits below; kInternal if a worker has ended and sends no
-  // message although it was not lost.
+  // same name and type. The messages of workers that were lost or had left before they sent one are left out.
+  // Code::kUsage if a message or all of them together are larger than the limits below; kInternal if another worker has
+  // ended and sends no message.
   // `stop_set_of`, indexed by rank, replaces the stop sets: from now on, workers with the same number in it stop before
   // the same step. All workers pass the same values. Empty: the stop sets do not change.
   template <class Message>

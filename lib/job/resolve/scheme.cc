@@ -104,8 +104,17 @@ Result<> check_deterministic(const JobFlags& job, const Store& store) {
               job.scheme.kv_store, job.num_workers);
 }
 
-Result<> check_worker_loss(const JobFlags& job, const Store& store) {
-  if (job.scheme.on_worker_loss == OnWorkerLoss::kFail) return {};
+Result<> check_worker_loss(const Flags& flags, const Store& store) {
+  const JobFlags& job = flags.job;
+  if (job.scheme.on_worker_loss == OnWorkerLoss::kFail) {
+    if (!flags.wire.drain && flags.wire.min_workers == 1) return {};
+    return fail(Code::kUsage, "{} needs --on-worker-loss shrink: otherwise the job does not continue without a worker",
+                flags.wire.drain ? "--drain" : "--min-workers");
+  }
+  if (flags.wire.min_workers > job.num_workers) {
+    return fail(Code::kUsage, "--min-workers {}: the job has only {} workers (-n)", flags.wire.min_workers,
+                job.num_workers);
+  }
   if (job.num_workers == 1) {
     return fail(Code::kUsage, "--on-worker-loss shrink: the run has only one worker; use --max-restarts");
   }
@@ -135,7 +144,7 @@ Result<> check_scheme(const Flags& flags) {
   DT_TRY_VOID(check_readers(flags, store));
   DT_TRY_VOID(check_backup(job));
   DT_TRY_VOID(check_deterministic(job, store));
-  DT_TRY_VOID(check_worker_loss(job, store));
+  DT_TRY_VOID(check_worker_loss(flags, store));
   // The groups of GSP are not known yet, so its workers may have different weights.
   const bool same_weights = store.scheme != Scheme::kGsp && plan_of(requested(flags)).same_weights;
   if (flags.loop.save_every.count() > 0 && !same_weights) {

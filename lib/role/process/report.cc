@@ -38,13 +38,15 @@ Summary summary_of(const std::string& job, const job::JobSpec& spec, const job::
   return summary;
 }
 
-// Adds a finding of the scheduler. The summary lists all slow and all lost processes, but has only one finding of each
-// other kind.
+// Adds a finding of the scheduler. The summary lists all slow processes and all changes of the workers, but has only
+// one finding of each other kind.
 void add_finding(const nlohmann::json& finding, nlohmann::json& summary) {
   if (!finding.is_object()) return;
   for (const auto& [key, value] : finding.items()) {
-    if (key == "slow" || key == "lost") {
-      summary[key].push_back(value);
+    if (key == "slow") {
+      summary["slow"].push_back(value);
+    } else if (key == "change") {
+      summary["changes"].push_back(value);
     } else {
       summary[key] = value;
     }
@@ -148,7 +150,7 @@ Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, c
   if (!end.error.empty()) summary["error"] = end.error;
   for (const auto& [role, bytes] : end.peak_rss_bytes) summary["peak_rss_bytes"][role] = bytes;
   summary["slow"] = nlohmann::json::array();
-  summary["lost"] = nlohmann::json::array();
+  summary["changes"] = nlohmann::json::array();
   for (const std::string& finding : end.findings) add_finding(parse_json(finding), summary);
   if (!end.restarts.empty()) summary["restarts"] = nlohmann::json::array();
   for (const JobEnd::Restart& restart : end.restarts) {

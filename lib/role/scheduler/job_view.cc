@@ -24,7 +24,7 @@ std::vector<job::WorkerProgress> worker_progress(const std::vector<rpc::MemberPu
     if (member.member.role != rpc::Role::kWorker) continue;
     workers.push_back(member.pulse.progress);
     workers.back().rank = member.member.rank;
-    if (member.is_lost) workers.back().samples_per_s = 0;
+    if (member.is_lost || member.has_left) workers.back().samples_per_s = 0;
   }
   return workers;
 }
@@ -39,7 +39,7 @@ JobView::JobView(telemetry::Registry& own, observe::JobForm form, double stall_t
 void JobView::set_job_metrics(const job::Progress& progress, const std::vector<rpc::MemberPulse>& members) {
   double workers = 0, servers = 0;
   for (const rpc::MemberPulse& member : members) {
-    if (!member.is_lost) (member.member.role == rpc::Role::kWorker ? workers : servers)++;
+    if (!member.is_lost && !member.has_left) (member.member.role == rpc::Role::kWorker ? workers : servers)++;
     const std::chrono::duration<double> age = Clock::now() - member.heard;
     own_.set(Metric::kHeartbeatAgeSeconds, age.count(), to_text(member.member));
   }
@@ -86,13 +86,15 @@ std::vector<observe::Stalled> JobView::find_stalled(const std::vector<rpc::Membe
   return stalled;
 }
 
-std::vector<observe::Lost> JobView::find_lost(const std::vector<rpc::MemberPulse>& members) {
-  std::vector<observe::Lost> news;
+std::vector<observe::MemberChange> JobView::find_changes(const std::vector<rpc::MemberPulse>& members) {
+  std::vector<observe::MemberChange> news;
   for (const rpc::MemberPulse& member : members) {
-    if (member.lost_why.empty() || !lost_.insert(member.member.rank).second) continue;
+    const bool is_lost = !member.lost_why.empty();
+    if ((!is_lost && !member.has_left) || !gone_.insert(member.member.rank).second) continue;
     const std::chrono::duration<double> now = Clock::now() - began_;
     news.push_back({.who = to_text(member.member),
                     .host = member.host,
+                    .is_lost = is_lost,
                     .why = member.lost_why,
                     .steps = member.pulse.progress.step,
                     .seconds = now.count()});

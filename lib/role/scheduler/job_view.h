@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "job/process/progress.h"
-#include "observe/lost.h"
+#include "observe/member_change.h"
 #include "observe/slow.h"
 #include "observe/source.h"
 #include "observe/stall_watch.h"
@@ -34,8 +34,8 @@ class JobView {
   std::vector<observe::Slow> update(const job::Progress& progress, std::vector<rpc::MemberPulse> members);
   // Logs the processes that live but have not moved for a minute, each once. Returns all of them; see StallWatch.
   std::vector<observe::Stalled> find_stalled(const std::vector<rpc::MemberPulse>& members);
-  // Returns the workers that were lost since the last call and without which the job continues.
-  std::vector<observe::Lost> find_lost(const std::vector<rpc::MemberPulse>& members);
+  // Returns the workers that were lost or have left since the last call and without which the job continues.
+  std::vector<observe::MemberChange> find_changes(const std::vector<rpc::MemberPulse>& members);
   // Determines how the workers spent their time and what would help most. Logs both and returns them.
   [[nodiscard]] observe::Conclusion end() const;
 
@@ -48,7 +48,7 @@ class JobView {
   const Log log_;
   std::vector<observe::Source> sources_;  // the newest metrics of all processes: workers, servers, the scheduler
   Clock::time_point began_ = Clock::now();
-  std::set<uint32_t> lost_;  // the ranks that find_lost() has returned
+  std::set<uint32_t> gone_;  // the ranks that find_changes() has returned
   observe::SlowWatch slow_;
   observe::StallWatch stalls_;
 };

@@ -87,6 +87,7 @@ sync::membership::Settings membership_settings(const job::Flags& flags, const jo
   if (spec.flags.scheme.on_worker_loss == job::OnWorkerLoss::kShrink) {
     settings.on_worker_loss = sync::membership::OnWorkerLoss::kShrink;
   }
+  settings.min_workers = static_cast<uint32_t>(flags.wire.min_workers);
   settings.job_text = job::text(spec);
   settings.barrier_bytes_max = job::kGatherBytesMax;
   settings.start_timeout_ms = static_cast<uint64_t>(flags.wire.start_timeout.count());
@@ -171,7 +172,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
     const job::Progress progress = job_progress(flags, plan, workers, left);
     if (!workers.empty()) screen.show(end ? job::at_end(progress) : progress);
     is_shown = !workers.empty();
-    for (const observe::Lost& lost : view.find_lost(members)) screen.show_finding(lost);
+    for (const observe::MemberChange& change : view.find_changes(members)) screen.show_finding(change);
     if (end) {
       screen.show_finding(view.end());
       return *end;

@@ -172,7 +172,11 @@ Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const Wo
   Result<int> code = job::kExitInternal;
   {
     const SignalWatcher watcher(
-        signals, connection.waits, process.log, [&] { connection.control->request_stop(); },
+        signals, connection.waits, process.log,
+        [&] {
+          const bool leaves = flags.wire.drain && signals.terminated;
+          leaves ? connection.control->request_leave() : connection.control->request_stop();
+        },
         [&] { connection.control->request_trace(steps_to_trace(process.flags)); });
     const Result<> ended = catching([&]() -> Result<> {
       DT_TRY(const JoinedJob joined, join(process, connection));

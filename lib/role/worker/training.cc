@@ -112,7 +112,7 @@ Training::Training(const TrainingSetup& setup, std::vector<size_t> bucket_begin,
 // The worker that led before this one may still live and write; the newest claim wins.
 Result<train::CheckpointClaim*> Training::take_claim() {
   if (claim_ == nullptr && setup_.keeps_weights) {
-    setup_.process.log.warn("this worker writes the checkpoints from now on, because the workers before it were lost");
+    setup_.process.log.warn("this worker writes the checkpoints from now on, because the workers before it are gone");
     DT_TRY_VOID(prepare_checkpoints(setup_.process.flags, setup_.process.run_dir.path()));
     DT_TRY(claim_, claim_checkpoints(setup_, train::CheckpointClaim::Take::kAlways));
   }

@@ -152,6 +152,7 @@ Result<train::TrainOutcome> with_notice(Result<train::TrainOutcome> outcome, con
 // Ends the worker; the leader reports for the whole job.
 Result<int> end_worker(const Process& process, const Connection& connection, const JoinedJob& joined,
                        const Result<train::TrainOutcome>& outcome, Clock::time_point started) {
+  if (outcome && outcome->left) return job::kExitOk;
   if (connection.control->leads()) return report_end(process, joined.spec, outcome, started);
   if (!outcome) return tl::unexpected(outcome.error());
   return outcome->stopped ? job::kExitPreempted : job::kExitOk;
