@@ -75,6 +75,7 @@ proto::Contribution to_proto(const job::Contribution& contribution) {
                  [&](const job::EpochEnd& end) {
                    message.mutable_epoch_end()->set_steps(end.steps);
                    message.mutable_epoch_end()->set_stopping(end.stopping);
+                   message.mutable_epoch_end()->set_border(end.border);
                  },
                  [&](const job::CheckpointState& state) { fill(*message.mutable_checkpoint_state(), state); },
                  [&](const job::Speed& speed) { message.mutable_speed()->set_samples_per_s(speed.samples_per_s); },
@@ -106,7 +107,8 @@ std::optional<job::Contribution> from_proto(const proto::Contribution& message) 
     case What::kDeviceCount: return job::DeviceCount{message.device_count().devices()};
     case What::kAddress: return job::Address{message.address().bytes()};
     case What::kRunStart: return from_proto(message.run_start());
-    case What::kEpochEnd: return job::EpochEnd{message.epoch_end().steps(), message.epoch_end().stopping()};
+    case What::kEpochEnd:
+      return job::EpochEnd{message.epoch_end().steps(), message.epoch_end().stopping(), message.epoch_end().border()};
     case What::kCheckpointState: return from_proto(message.checkpoint_state());
     case What::kSpeed: return job::Speed{message.speed().samples_per_s()};
     case What::kNewGroups: return job::NewGroups{message.new_groups().next_step()};

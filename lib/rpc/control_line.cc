@@ -316,9 +316,12 @@ void ControlLine::on_down(uint64_t id, const proto::Down& down) {
   }
   if (down.has_alive()) return on_alive(down.alive());
   if (down.has_view()) return on_view(to_view(down.view()));
-  if (down.has_hold()) return answer_hold();
+  if (down.has_hold()) return answer_hold(down.hold().number());
   if (down.has_leave()) return gate_.leave();
-  if (down.has_stop_after()) return gate_.stop_after(down.stop_after().steps());
+  if (down.has_stop_after()) {
+    const proto::StopAfter& stop = down.stop_after();
+    return gate_.stop_after({.number = stop.number(), .steps = stop.steps(), .meets = stop.meets()});
+  }
   if (!down.has_stop_job() && !down.has_finish()) return;
   const MutexLock lock(mutex_);
   is_job_over_ = true;
@@ -370,9 +373,10 @@ void ControlLine::on_view(const sync::View& view) {
 }
 
 // Answers a Hold at once, because the training thread may be in a step that waits for other workers.
-void ControlLine::answer_hold() {
+void ControlLine::answer_hold(uint64_t number) {
   proto::Up up;
-  up.mutable_held()->set_begun(gate_.hold());
+  up.mutable_held()->set_begun(gate_.hold(number));
+  up.mutable_held()->set_number(number);
   if (const auto out = stream()) out->send(std::move(up));
 }
 

@@ -83,7 +83,7 @@ class ControlLine {
   void on_alive(const proto::Alive& alive) DT_EXCLUDES(mutex_);
   void on_view(const sync::View& view) DT_EXCLUDES(mutex_);
   void on_end(uint64_t id, const grpc::Status& status);
-  void answer_hold();
+  void answer_hold(uint64_t number);
   void fail_locked(Error error) DT_REQUIRES(mutex_);
 
   const ControlOptions& options_;

@@ -10,9 +10,9 @@
 
 namespace dtrain::rpc {
 
-// Asks that the worker with this rank leaves, waits until it has left, and returns the name of its host. The wait has no
-// limit, because the worker ends its step first. Code::kUsage if the worker cannot leave, kUnavailable if no scheduler
-// answers at this address, kDenied if the token or the build is wrong.
+// Asks that the worker with this rank leaves, waits until it has left, and returns the name of its host. The wait has
+// no limit, because the worker ends its step first. Code::kUsage if the worker cannot leave, kUnavailable if no
+// scheduler answers at this address, kDenied if the token or the build is wrong.
 Result<std::string> leave(const net::Endpoint& scheduler, const Security& security, uint32_t rank);
 
 }  // namespace dtrain::rpc

@@ -279,7 +279,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   void hear(ControlCall& stream, Incarnation incarnation, const proto::Up& up) {
     const auto member = machine_.member(incarnation);
-    if (up.has_held()) on(membership::Held{incarnation, up.held().begun()});
+    if (up.has_held()) on(membership::Held{incarnation, up.held().number(), up.held().begun()});
     if (up.has_drain() && member) on(membership::LeaveAsked{.rank = member->rank, .by_signal = true});
     if (up.has_stop()) on(membership::StopRequested{member ? to_text(*member) : "an unknown process"});
     // All processes of the job may send this request at the same time, so a refusal is ignored.

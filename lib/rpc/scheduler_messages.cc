@@ -40,6 +40,7 @@ membership::BarrierEnter to_event(const proto::BarrierRequest& request) {
                                : fmt::format("{} numbers", request.values_size()),
           .bytes = is_gather ? request.contribution().ByteSizeLong() : 0,
           .stop_set_of = {request.stop_set_of().begin(), request.stop_set_of().end()},
+          .border = request.contribution().epoch_end().border(),
           .begins_training = request.begins_training()};
 }
 
@@ -139,8 +140,12 @@ proto::View to_proto(const sync::View& view) {
 
 proto::Down to_down(const membership::Notice& notice) {
   proto::Down down;
-  std::visit(Overloaded{[&](const membership::Hold&) { down.mutable_hold(); },
-                        [&](const membership::StopAfter& n) { down.mutable_stop_after()->set_steps(n.steps); },
+  std::visit(Overloaded{[&](const membership::Hold& n) { down.mutable_hold()->set_number(n.number); },
+                        [&](const membership::StopAfter& n) {
+                          down.mutable_stop_after()->set_number(n.number);
+                          down.mutable_stop_after()->set_steps(n.steps);
+                          down.mutable_stop_after()->set_meets(n.meets);
+                        },
                         [&](const membership::LeaveJob&) { down.mutable_leave(); },
                         [&](const membership::StopJob& n) {
                           *down.mutable_stop_job() = to_failure({n.code, n.message, {}});

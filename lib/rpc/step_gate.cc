@@ -10,27 +10,45 @@ Result<bool> StepGate::may_begin(uint64_t step) {
   const MutexLock lock(mutex_);
   // A held step waits until the scheduler has decided where to stop. The wait needs no deadline: if the scheduler is
   // lost, the heartbeats notice it and call fail().
-  if (held_ && !stop_after_ && !must_leave_ && !error_) {
+  const auto may_look = [this]() DT_REQUIRES(mutex_) { return held_ <= passed_ || last_ || must_leave_ || error_; };
+  if (!may_look()) {
     const Waits::Wait wait(waits_, [step] { return fmt::format("the step to stop after, before step {}", step); });
-    changed_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return stop_after_ || must_leave_ || error_; });
+    changed_.wait(mutex_, may_look);
   }
   if (error_) return tl::unexpected(*error_);
   has_left_ = has_left_ || must_leave_;
   if (has_left_) return false;
-  if (stop_after_ && step >= *stop_after_) return false;
+  if (held_ > passed_ && step >= last_->steps) {
+    if (last_->meets) border_ = last_->number;
+    return false;
+  }
   begun_ = std::max(begun_, step + 1);
   return true;
 }
 
-uint64_t StepGate::hold() {
+uint64_t StepGate::border() const {
   const MutexLock lock(mutex_);
-  held_ = true;
+  return border_;
+}
+
+void StepGate::pass_border(uint64_t number) {
+  const MutexLock lock(mutex_);
+  passed_ = std::max(passed_, number);
+  border_ = 0;
+}
+
+uint64_t StepGate::hold(uint64_t number) {
+  const MutexLock lock(mutex_);
+  if (number > held_) last_.reset();
+  held_ = std::max(held_, number);
   return begun_;
 }
 
-void StepGate::stop_after(uint64_t steps) {
+void StepGate::stop_after(const Last& last) {
   const MutexLock lock(mutex_);
-  stop_after_ = steps;
+  if (last.number < held_) return;
+  held_ = last.number;
+  last_ = last;
   changed_.notify_all();
 }
 

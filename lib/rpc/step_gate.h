@@ -1,6 +1,6 @@
 // The gate that the training thread passes before each step and that the control thread closes. When a job is asked to
-// stop, each worker stops before a step that sync/membership.h chooses. A worker that is asked to leave stops before
-// its next step.
+// stop, or its workers are to meet at a border, each worker stops before a step that sync/membership.h chooses. A
+// worker that is asked to leave stops before its next step.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,22 @@ class StepGate {
   // is held. Returns the job's error once there is one.
   Result<bool> may_begin(uint64_t step);
 
+  // The number of the border at which the worker has arrived: may_begin() has returned false because of it, and
+  // pass_border() was not called since. 0: it has not.
+  [[nodiscard]] uint64_t border() const;
+  // The workers have met at the border with this number, so no step is held back because of it anymore.
+  void pass_border(uint64_t number);
+
   // For the control thread: holds the gate, so that no further step begins. Returns the number of steps that have
-  // begun.
-  uint64_t hold();
-  // Opens the gate for the steps 0 .. steps - 1, and for none after them.
-  void stop_after(uint64_t steps);
+  // begun. Each hold has a larger number than the one before; a repeated one has no effect.
+  uint64_t hold(uint64_t number);
+  // Opens the gate for the steps 0 .. steps - 1, and for none after them, until pass_border() if `meets`.
+  struct Last {
+    uint64_t number = 0;  // of the hold
+    uint64_t steps = 0;
+    bool meets = false;
+  };
+  void stop_after(const Last& last);
   // Opens the gate for no further step.
   void leave();
   void fail(Error error);
@@ -37,8 +48,10 @@ class StepGate {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;
-  bool held_ DT_GUARDED_BY(mutex_) = false;
-  std::optional<uint64_t> stop_after_ DT_GUARDED_BY(mutex_);
+  uint64_t held_ DT_GUARDED_BY(mutex_) = 0;    // number of the newest hold
+  uint64_t passed_ DT_GUARDED_BY(mutex_) = 0;  // number of the last border that was passed
+  uint64_t border_ DT_GUARDED_BY(mutex_) = 0;
+  std::optional<Last> last_ DT_GUARDED_BY(mutex_);  // of the newest hold; nullopt: not known yet
   bool must_leave_ DT_GUARDED_BY(mutex_) = false;
   bool has_left_ DT_GUARDED_BY(mutex_) = false;
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);

@@ -126,6 +126,7 @@ void Machine::publish_without(const Process& process, Out& out) {
   for (const auto& [incarnation, other] : processes_) {
     if (!other.has_ended) out.push_back(Tell{incarnation, view_});
   }
+  must_meet_ = must_meet_ || settings_.meets_on_change;
 }
 
 std::vector<uint32_t> Machine::gone_workers() const {
@@ -248,7 +249,15 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
   }
   const std::string why = objection(*process, event);
   if (!why.empty()) return fail_job(Code::kInternal, why, out);
-  if (!barrier_) barrier_ = Barrier{event, {}, 0, now_ms_, now_ms_ + settings_.log_missing_first_ms};
+  if (!barrier_) {
+    barrier_ = Barrier{.first = event,
+                       .border = 0,
+                       .bytes_of = {},
+                       .bytes = 0,
+                       .since_ms = now_ms_,
+                       .log_ms = now_ms_ + settings_.log_missing_first_ms};
+  }
+  barrier_->border = std::max(barrier_->border, event.border);
   uint64_t& of_rank = barrier_->bytes_of[process->rank];
   barrier_->bytes += event.bytes - std::exchange(of_rank, event.bytes);
   if (barrier_->bytes > settings_.barrier_bytes_max) {
@@ -271,8 +280,14 @@ void Machine::settle_barrier(Out& out) {
   const std::vector<uint32_t>& stop_set_of = barrier_->first.stop_set_of;
   if (!stop_set_of.empty() && phase_ != Phase::kStopping) stop_set_of_ = stop_set_of;
   trains_ = trains_ || barrier_->first.begins_training;
+  const bool is_border = phase_ == Phase::kStopping && meets_ && barrier_->border == hold_;
   barrier_.reset();
   out.push_back(ReleaseBarrier{barriers_released_++, gone_workers()});
+  if (!is_border) return;
+  phase_ = Phase::kRunning;
+  must_meet_ = false;
+  stop_after_.clear();
+  if (!stop_waits_by_.empty()) handle(StopRequested{std::exchange(stop_waits_by_, "")}, out);
 }
 
 // ---- Stopping and ending the job.
@@ -284,12 +299,24 @@ void Machine::handle(const StopRequested& event, Out& out) {
   if (phase_ == Phase::kPreparing) {
     return fail_job(Code::kPreempted, fmt::format("{} was asked to stop before the job had started", event.by), out);
   }
+  if (is_before_border()) stop_waits_by_ = event.by;
   if (phase_ != Phase::kRunning) return;
   stop_requested_ = true;
+  begin_hold(false, out);
+}
+
+void Machine::begin_hold(bool meets, Out& out) {
+  hold_++;
+  meets_ = meets;
   phase_ = Phase::kHolding;
   phase_since_ms_ = now_ms_;
+  for (auto& [incarnation, process] : processes_) process.steps_at_hold.reset();
   tell(Role::kWorker, out);
   settle(out);
+}
+
+bool Machine::is_before_border() const {
+  return meets_ && (phase_ == Phase::kHolding || phase_ == Phase::kStopping);
 }
 
 // Why the worker cannot leave; empty if it can. `process`: the live worker with this rank, or null.
@@ -299,7 +326,9 @@ std::string Machine::objection(const LeaveAsked& event, const Process* process) 
   if (settings_.on_worker_loss == OnWorkerLoss::kFail) {
     return fmt::format("{} cannot leave: the job was started without --on-worker-loss shrink", who);
   }
-  if (phase_ != Phase::kRunning) return fmt::format("{} cannot leave: the job is about to end", who);
+  if (phase_ != Phase::kRunning && !is_before_border()) {
+    return fmt::format("{} cannot leave: the job is about to end", who);
+  }
   if (!trains_) return fmt::format("{} cannot leave before all workers have the initial weights", who);
   if (process->must_leave || continues_without(*process)) return "";
   return settings_.min_workers == 1
@@ -331,7 +360,7 @@ void Machine::look_for_drained(Out& out) {
   const auto stays = [](const Process& process) { return !process.must_leave && !process.drain_ms; };
   const bool some_stay = !live(Role::kWorker, stays).empty();
   for (auto& [incarnation, process] : processes_) {
-    if (phase_ != Phase::kRunning && phase_ != Phase::kPreparing) return;
+    if (phase_ != Phase::kRunning && phase_ != Phase::kPreparing && !is_before_border()) return;
     if (process.has_ended || process.must_leave) continue;
     if (!process.drain_ms || now_ms_ - *process.drain_ms < settings_.drain_ms) continue;
     process.drain_ms.reset();
@@ -354,6 +383,7 @@ void Machine::end_leave(const Process& process, Out& out) const {
 void Machine::handle(const Held& event, Out& out) {
   Process* process = known(event.incarnation);
   if (process == nullptr || phase_ != Phase::kHolding || process->join.role != Role::kWorker) return;
+  if (event.number != hold_) return;
   process->heard_ms = now_ms_;
   process->steps_at_hold = event.steps_begun;
   settle(out);
@@ -433,8 +463,8 @@ void Machine::fail_job(Code code, const std::string& message, Out& out) {
 std::optional<Notice> Machine::notice_for(const Process& process) const {
   const bool worker = process.join.role == Role::kWorker;
   if (phase_ == Phase::kFailing) return failure_;
-  if (phase_ == Phase::kHolding && worker && !process.steps_at_hold) return Hold{};
-  if (phase_ == Phase::kStopping && worker) return StopAfter{stop_after_.at(stop_set(process))};
+  if (phase_ == Phase::kHolding && worker && !process.steps_at_hold) return Hold{hold_};
+  if (phase_ == Phase::kStopping && worker) return StopAfter{hold_, stop_after_.at(stop_set(process)), meets_};
   if (phase_ == Phase::kFinishing && !worker) return Finish{preempted_};
   return std::nullopt;
 }
@@ -453,6 +483,7 @@ bool Machine::all_gone(Role role) const {
 
 void Machine::settle(Out& out) {
   if (!started() || phase_ == Phase::kEnded) return;
+  if (phase_ == Phase::kRunning && std::exchange(must_meet_, false)) return begin_hold(true, out);
   if (phase_ != Phase::kFailing) {
     settle_barrier(out);
     settle_hold(out);

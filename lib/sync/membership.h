@@ -49,7 +49,9 @@ struct Settings {
   uint32_t servers = 0;
   OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
   uint32_t min_workers = 1;  // the job does not continue with fewer workers; at least 1
-  std::string job_text;      // lines "key = value" on which every process must agree
+  // Whether the workers meet at a border as soon as one of them is gone, to divide what is left of the epoch.
+  bool meets_on_change = false;
+  std::string job_text;  // lines "key = value" on which every process must agree
   Millis start_timeout_ms = 300'000;
   Millis heartbeat_timeout_ms = 10'000;
   Millis reconnect_ms = 1'000;  // if a closed stream is not reopened within this time, its process is lost
@@ -121,6 +123,9 @@ struct BarrierEnter {
   // Replaces the stop sets of Ready when this barrier is released. Empty: they stay as they are. Must be equal for all
   // workers.
   std::vector<uint32_t> stop_set_of = {};
+  // The number of the Hold because of which the worker comes to this barrier, which is then the border's; 0: for
+  // another reason. May differ between workers.
+  uint64_t border = 0;
   // Whether training begins when this barrier is released. Only from then on can the job continue without a worker.
   // Must be equal for all workers.
   bool begins_training = false;
@@ -140,6 +145,7 @@ struct LeaveAsked {
 // A worker's answer to Hold.
 struct Held {
   Incarnation incarnation = 0;
+  uint64_t number = 0;  // as in Hold
   uint64_t steps_begun = 0;
 };
 // The process ends, successfully or not, and reports that itself.
@@ -209,10 +215,15 @@ struct Reject {
 };
 
 // To workers: answer with Held, and begin no step before StopAfter.
-struct Hold {};
-// To workers: make steps 0 .. steps - 1 and no later one.
+struct Hold {
+  uint64_t number = 0;  // counts the Holds of the job
+};
+// To workers: make steps 0 .. steps - 1 and no later one, then either end, or come to the border: a barrier with
+// BarrierEnter::border, after which all continue.
 struct StopAfter {
+  uint64_t number = 0;  // as in Hold
   uint64_t steps = 0;
+  bool meets = false;
 };
 // To a worker: make the step that has begun, begin no later one, and leave the job.
 struct LeaveJob {};
@@ -291,7 +302,7 @@ class Machine {
     kStarting,   // Start was sent; waiting for Ready
     kRunning,
     kHolding,    // Hold was sent; waiting for the workers' answers
-    kStopping,   // StopAfter was sent
+    kStopping,   // StopAfter was sent; if meets_, waiting for the workers at the border
     kFinishing,  // all workers are done, and the servers have been told
     kFailing,    // StopJob was sent
     kEnded,
@@ -317,6 +328,7 @@ class Machine {
   };
   struct Barrier {
     BarrierEnter first;                     // the first entry, which the others must match
+    uint64_t border = 0;                    // the largest number of a border for which a worker has come
     std::map<uint32_t, uint64_t> bytes_of;  // message sizes of the workers that have entered, indexed by rank
     uint64_t bytes = 0;                     // the sum of the values of bytes_of
     Millis since_ms = 0;
@@ -378,6 +390,8 @@ class Machine {
   // Makes every decision that is now possible; called after a process entered, answered or left.
   void settle(Out& out);
   void settle_barrier(Out& out);
+  void begin_hold(bool meets, Out& out);
+  [[nodiscard]] bool is_before_border() const;
   void settle_hold(Out& out);
   void settle_end(Out& out);
   [[nodiscard]] uint32_t stop_set(const Process& process) const;
@@ -404,6 +418,10 @@ class Machine {
   bool trains_ = false;                      // whether a barrier that begins the training was released
   std::vector<uint32_t> stop_set_of_;        // the stop set of each worker, as in Ready
   std::map<uint32_t, uint64_t> stop_after_;  // last step of each stop set; filled when all workers have answered Hold
+  uint64_t hold_ = 0;                        // number of the newest Hold
+  bool meets_ = false;                       // whether the newest Hold leads to a border
+  bool must_meet_ = false;                   // whether a worker is gone since the last border
+  std::string stop_waits_by_;                // who has asked to stop before a border was reached; empty: nobody
   bool stop_requested_ = false;
   bool preempted_ = false;  // a worker has stopped because of the request
   StopJob failure_;

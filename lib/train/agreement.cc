@@ -79,13 +79,15 @@ Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart
 }
 
 Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, uint64_t own_steps, bool stopping) {
-  DT_TRY(const std::vector<job::EpochEnd> all,
-         coordinator.all_gather("the end of an epoch or of the job",
-                                job::EpochEnd{.steps = own_steps, .stopping = stopping}));
+  DT_TRY(
+      const std::vector<job::EpochEnd> all,
+      coordinator.all_gather("the end of an epoch or of the job",
+                             job::EpochEnd{.steps = own_steps, .stopping = stopping, .border = coordinator.border()}));
   AgreedEnd end;
   for (const job::EpochEnd& worker : all) {
     end.worker_steps.push_back(worker.steps);
     end.some_stop = end.some_stop || worker.stopping;
+    end.border = std::max(end.border, worker.border);
   }
   return end;
 }

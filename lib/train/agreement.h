@@ -36,9 +36,11 @@ struct OwnStart {
 };
 Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart& own);
 
+// Where the workers meet. They have come to the end of the epoch, unless one of the members says otherwise.
 struct AgreedEnd {
   std::vector<uint64_t> worker_steps;  // number of steps that each worker has made, in the order of ranks
   bool some_stop = false;              // whether at least one worker was asked to stop
+  uint64_t border = 0;                 // the border to which at least one worker has come; 0: none
 };
 Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, uint64_t own_steps, bool stopping);
 

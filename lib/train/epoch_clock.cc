@@ -24,10 +24,17 @@ double EpochClock::scheduled_rate() const {
 }
 
 void EpochClock::change_rule_after_epoch(const EpochRule& rule) {
+  Position at = position_;
+  at.own_steps = static_cast<uint64_t>(rule.steps_until(position_.epoch + 1));
+  change_rule_within_epoch(rule, at, {});
+}
+
+void EpochClock::change_rule_within_epoch(const EpochRule& rule, const Position& at, data::EpochRest rest) {
   rule_ = rule;
-  const auto own_steps = static_cast<uint64_t>(rule_.steps_until(position_.epoch + 1));
-  start_.own_steps += own_steps - position_.own_steps;
-  position_.own_steps = own_steps;
+  start_.own_steps += at.own_steps - position_.own_steps;
+  position_.step = at.step;
+  position_.own_steps = at.own_steps;
+  rest_ = std::move(rest);
   worker_steps_.clear();
 }
 
@@ -54,10 +61,10 @@ void EpochClock::step_done(bool applied, int64_t samples) {
   position_.own_steps++;
 }
 
-Result<bool> EpochClock::agree_to_stop(bool stopping) {
+Result<AgreedEnd> EpochClock::agree_on_end(bool stopping) {
   DT_TRY(AgreedEnd end, agree_on_epoch_end(coordinator_, position_.own_steps, stopping));
-  worker_steps_ = std::move(end.worker_steps);
-  return end.some_stop;
+  worker_steps_ = end.worker_steps;
+  return end;
 }
 
 Result<> EpochClock::wait_for_others() {

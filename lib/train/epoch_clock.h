@@ -29,10 +29,11 @@ class EpochClock {
   // Continues from the start that the workers have agreed on.
   void seek(const AgreedStart& start);
 
-  // Continues with another rule, at the beginning of the next epoch: the rule of the workers that are left. own_steps()
-  // becomes what it would be if this rule had held from the start. The schedule still counts in the samples of the
-  // first rule's epochs.
+  // Continues with another rule, that of the workers that are left. The schedule still counts in the samples of the
+  // first rule's epochs. After an epoch: own_steps() becomes what it would be if this rule had held from the start.
+  // Within an epoch: step and own_steps become those of `at`, and `rest` is what is left of the epoch.
   void change_rule_after_epoch(const EpochRule& rule);
+  void change_rule_within_epoch(const EpochRule& rule, const Position& at, data::EpochRest rest);
 
   // Whether the current epoch is over. To be called before each step. Reads the store's counters, and may have to wait
   // for the weights of the last step to do so.
@@ -50,10 +51,10 @@ class EpochClock {
     position_.step = 0;
     rest_ = {};
   }
-  // Waits for all workers and returns to each the same answer: whether to stop. A worker may call it because its epoch
-  // has ended or because it was asked to stop. To be called only if workers may have different weights, with no step of
-  // this worker in progress.
-  Result<bool> agree_to_stop(bool stopping);
+  // Waits for all workers and returns to each the same answer. A worker may call it because its epoch has ended,
+  // because it was asked to stop, or because it has reached a border. To be called only if workers may have different
+  // weights or may be lost, with no step of this worker in progress.
+  Result<AgreedEnd> agree_on_end(bool stopping);
   // To be called when this worker has fetched the newest weights and, on rank 0, also everything else that a checkpoint
   // needs. If workers may have different weights, waits for all of them, because a worker that continued would change
   // what the others fetch.

@@ -95,11 +95,11 @@ void continue_within_epoch(Start& start, const Division& before, const Division&
 
 }  // namespace
 
-void adapt_to_workers(Start& start, const std::string& before_text, const StartSpec& spec, const Log& log) {
-  const Result<job::JobSpec> before = job::parse_job_spec(before_text), now = job::parse_job_spec(spec.job_text);
+void adapt_to_workers(Start& start, const std::string& before_text, const std::string& now_text,
+                      const job::EpochRule& is, const Log& log) {
+  const Result<job::JobSpec> before = job::parse_job_spec(before_text), now = job::parse_job_spec(now_text);
   if (!before || !now || !before->is_complete() || !now->is_complete() || divide_alike(*before, *now)) return;
   const job::EpochRule was = job::plan_of(*before).epoch_of.front();
-  const job::EpochRule& is = spec.epoch;
   Position& at = start.position;
   adapt_worker_states(start, now->shares.size());
   const double epochs = static_cast<double>(at.samples) / static_cast<double>(was.samples);

@@ -8,14 +8,16 @@
 
 namespace dtrain::train {
 
-// Converts the start that a checkpoint describes, whose job was `before` (the text of a JobSpec), to the workers of
-// this job. Does nothing if both divide the records alike, or if a text is not a complete JobSpec.
+// Converts a start of the workers of a job, `before` (the text of a JobSpec), to other workers, those of the job `now`.
+// `epoch`: the epochs of one of them. Does nothing if both divide the records alike, or if a text is not a complete
+// JobSpec.
 //
-// The schedule continues at the same fraction of the epochs, in samples of this job's epochs. Within an epoch of
+// The schedule continues at the same fraction of the epochs, in samples of the new job's epochs. Within an epoch of
 // workers with the same weights, the records that are left are divided equally among the present workers, so that each
 // record of the epoch is read once. If that is not possible, because the workers may have read their shares to
 // different places or more than once or because the number of records has changed, they continue in their own shares
 // after the same fraction of the epoch, and a warning says so.
-void adapt_to_workers(Start& start, const std::string& before, const StartSpec& spec, const Log& log);
+void adapt_to_workers(Start& start, const std::string& before, const std::string& now, const job::EpochRule& epoch,
+                      const Log& log);
 
 }  // namespace dtrain::train

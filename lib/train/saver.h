@@ -85,7 +85,7 @@ class Saver {
   // The longest time that this worker has taken to save a checkpoint, until its files were written; 0 if it has written
   // none.
   [[nodiscard]] double longest_save_s() const { return writer_ ? writer_->longest_s() : 0; }
-  // To be called after EpochClock::change_rule_after_epoch(). The following checkpoints are those of this JobSpec,
+  // To be called after the clock has changed its rule. The following checkpoints are those of this JobSpec,
   // whose workers divide the records anew.
   void set_job(std::string text, std::string hash);
 

@@ -86,7 +86,7 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
   const int64_t epoch = header.position.epoch;
   const int64_t before = spec.epoch.steps_until(epoch), steps = spec.epoch.steps_until(epoch + 1) - before;
   start.position.own_steps = static_cast<uint64_t>(before + header.position.step);
-  adapt_to_workers(start, header.job_text, spec, log);
+  adapt_to_workers(start, header.job_text, spec.job_text, spec.epoch, log);
   if (spec.epoch.ends_after_fixed_steps && start.rest.read.empty() && start.position.step >= steps) {
     return fail(Code::kData,
                 "the checkpoint was written within an epoch, after {} of its steps, but in this job that epoch has "

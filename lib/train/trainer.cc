@@ -10,6 +10,7 @@
 #include "train/epoch_clock.h"
 #include "train/finite.h"
 #include "train/monitor.h"
+#include "train/other_workers.h"
 #include "train/rate_control.h"
 #include "train/reporter.h"
 #include "train/saver.h"
@@ -32,10 +33,14 @@ class Trainer::Impl {
   Result<> begin();
   Result<Start> own_start();
   Result<> seek(const AgreedStart& start, std::vector<NamedArray> slots);
-  Result<bool> train_epoch();
+  enum class Next { kEndEpoch, kContinueEpoch, kStop, kLeave };
+  Result<Next> train_epoch();
+  Result<bool> train_part();
   Result<bool> epoch_is_over();
-  Result<bool> agree_to_stop(bool stopping);
+  Result<Next> agree_on_next(bool is_whole);
   Result<> divide_among_live();
+  Result<> divide_rest_among_live();
+  void adopt(RecordDivision now, std::vector<uint32_t> live);
   Result<> share_weights();
   Result<const data::LoadedBatch*> next_batch();
   Result<> start_pass(int64_t pass, int64_t batch);
@@ -74,6 +79,7 @@ class Trainer::Impl {
   Monitor monitor_;
   std::optional<ThreadTuner> tuner_;
   std::vector<uint32_t> divided_among_;  // the ranks of the workers that divide the records
+  std::string job_text_;                 // the JobSpec of these workers
   bool is_reading_ = false;              // whether a pass over the data is in progress
   bool is_ahead_ = false;                // whether the next step was launched before the last one was finished
   bool must_stop_ = false;               // whether the coordinator has refused the next step when launch_next() asked
@@ -179,6 +185,7 @@ Result<> Trainer::Impl::begin() {
                                              .saves_within_epochs = saver_.wants_meetings()}));
   DT_TRY_VOID(seek(agreed, std::move(start.slots)));
   divided_among_ = parts_.coordinator.live();
+  job_text_ = spec_.job_text;
   if (parts_.divide) DT_TRY_VOID(parts_.coordinator.begin_training());
   DT_TRY_VOID(reporter_.begin());
   rate_control_.begin(agreed.rate_factor);
@@ -195,10 +202,9 @@ Result<TrainOutcome> Trainer::Impl::run() {
 Result<TrainOutcome> Trainer::Impl::run_epochs() {
   DT_TRY_VOID(begin());
   while (clock_.position().epoch < spec_.num_epochs) {
-    DT_TRY(const bool whole, train_epoch(), "training epoch {}", clock_.position().epoch + 1);
-    if (!whole && parts_.coordinator.leaves()) return leave();
-    DT_TRY(const bool stopping, agree_to_stop(!whole));
-    if (stopping) {
+    DT_TRY(const Next next, train_epoch());
+    if (next == Next::kLeave) return leave();
+    if (next == Next::kStop) {
       DT_TRY_VOID(stop());
       break;
     }
@@ -210,14 +216,26 @@ Result<TrainOutcome> Trainer::Impl::run_epochs() {
   return TrainOutcome{.stopped = stopped_, .position = clock_.position()};
 }
 
-// Returns false if training was asked to stop before the end of the epoch.
-Result<bool> Trainer::Impl::train_epoch() {
+// Trains until this worker leaves, or until all workers have met at the end of the epoch or because they were asked to
+// stop.
+Result<Trainer::Impl::Next> Trainer::Impl::train_epoch() {
   reporter_.begin_epoch();
+  for (;;) {
+    DT_TRY(const bool is_whole, train_part(), "training epoch {}", clock_.position().epoch + 1);
+    if (!is_whole && parts_.coordinator.leaves()) return Next::kLeave;
+    DT_TRY(const Next next, agree_on_next(is_whole));
+    if (next != Next::kContinueEpoch) return next;
+    DT_TRY_VOID(divide_rest_among_live());
+  }
+}
+
+// Returns false if the coordinator refuses a step before the end of the epoch.
+Result<bool> Trainer::Impl::train_part() {
   for (;;) {
     if (!is_ahead_) {
       DT_TRY(const bool over, epoch_is_over());
       if (over) return true;
-      if (must_stop_) return false;
+      if (std::exchange(must_stop_, false)) return false;
       DT_TRY(const bool go, parts_.coordinator.may_begin(clock_.updates()));
       if (!go) return false;
     }
@@ -340,19 +358,24 @@ Result<> Trainer::Impl::start_pass(int64_t pass, int64_t batch) {
     parts_.training_data.start(pass, batch);
     return {};
   }
+  const auto own = std::ranges::find(divided_among_, parts_.coordinator.rank());
   return parts_.training_data.start_rest({.epoch = pass,
                                           .first = batch,
                                           .rest = clock_.rest(),
-                                          .rank = parts_.coordinator.rank(),
-                                          .workers = parts_.coordinator.workers()});
+                                          .rank = own - divided_among_.begin(),
+                                          .workers = static_cast<int64_t>(divided_among_.size())});
 }
 
-// Whether all workers stop. If workers may have different weights, waits until no worker has a step in progress. If
+// What all workers do next. If workers may have different weights, waits until no worker has a step in progress. If
 // workers may be lost, all must also agree on which of them are left.
-Result<bool> Trainer::Impl::agree_to_stop(bool stopping) {
-  if (spec_.epoch.same_weights && !parts_.divide) return stopping;
+Result<Trainer::Impl::Next> Trainer::Impl::agree_on_next(bool is_whole) {
+  const bool stops = !is_whole && parts_.coordinator.border() == 0;
+  if (spec_.epoch.same_weights && !parts_.divide) return stops ? Next::kStop : Next::kEndEpoch;
   DT_TRY_VOID(step_runner_.wait_for_weights());
-  return clock_.agree_to_stop(stopping);
+  DT_TRY(const AgreedEnd end, clock_.agree_on_end(stops));
+  if (end.border > 0) parts_.coordinator.pass_border(end.border);
+  if (end.some_stop) return Next::kStop;
+  return end.border > 0 ? Next::kContinueEpoch : Next::kEndEpoch;
 }
 
 // If workers were lost in the epoch that has just ended, the validation at its end and the following epochs divide the
@@ -365,13 +388,37 @@ Result<> Trainer::Impl::divide_among_live() {
       "{} of {} workers are left: from epoch {} on, they divide all records among themselves; some records of the "
       "others were not read in epoch {}",
       live.size(), parts_.coordinator.workers(), clock_.position().epoch + 2, clock_.position().epoch + 1);
-  divided_among_ = live;
   clock_.change_rule_after_epoch(now.epoch);
-  saver_.set_job(std::move(now.job_text), std::move(now.job_hash));
+  adopt(std::move(now), live);
+  return {};
+}
+
+// At a border: the workers that are left divide what has not been read of the epoch, as a job does that is resumed with
+// fewer workers within an epoch.
+Result<> Trainer::Impl::divide_rest_among_live() {
+  const std::vector<uint32_t> live = parts_.coordinator.live();
+  if (live == divided_among_) return {};
+  DT_TRY(RecordDivision now, parts_.divide(live), "dividing the rest of epoch {} among {} workers",
+         clock_.position().epoch + 1, live.size());
+  parts_.log.info("{} of {} workers are left: they divide the rest of epoch {} and all further epochs among themselves",
+                  live.size(), parts_.coordinator.workers(), clock_.position().epoch + 1);
+  Start start;
+  start.position = clock_.position();
+  start.rest = clock_.rest();
+  adapt_to_workers(start, job_text_, now.job_text, now.epoch, parts_.log);
+  clock_.change_rule_within_epoch(now.epoch, start.position, std::move(start.rest));
+  adopt(std::move(now), live);
+  return {};
+}
+
+// To be called after the clock has changed its rule.
+void Trainer::Impl::adopt(RecordDivision now, std::vector<uint32_t> live) {
+  divided_among_ = std::move(live);
   parts_.training_data.set_share(now.training);
   if (parts_.validation_data != nullptr) parts_.validation_data->set_share(now.validation);
   is_reading_ = false;
-  return {};
+  job_text_ = now.job_text;
+  saver_.set_job(std::move(now.job_text), std::move(now.job_hash));
 }
 
 // Gives all workers the same model, which is also the one in the checkpoint.

@@ -48,8 +48,7 @@ struct TrainParts {
   data::Loader* validation_data = nullptr;
   // Called by the leader before it writes checkpoints. Null: nobody else writes them.
   TakeClaim take_claim = nullptr;
-  // Divides the records among these workers, at the end of an epoch in which others were lost. Null: the job does not
-  // continue if a worker is lost.
+  // Divides the records among these workers, when others are gone. Null: the job does not continue without a worker.
   std::function<Result<RecordDivision>(const std::vector<uint32_t>& live)> divide = nullptr;
   ValidationWatch* validation_watch = nullptr;  // observes each validation; may be null
   kvstore::Store& store;

@@ -72,7 +72,7 @@ DT_DUMPED(DistStoreOptions, rank, incarnation, placement, bucket_begin, rule, su
 DT_DUMPED(ShardOptions, server, placement, parameters, rule, sums_only, policy, deterministic, weight, on_report, on_update, on_rate, on_corrupt, on_not_finite, on_failure, trace, tracer, threads)
 DT_DUMPED(job::Store, sum, servers, update, scheme)
 DT_DUMPED(job::JobPlan, store, policy, same_weights, stop_set_of, servers_only_sum, samples_per_epoch, epoch_of)
-DT_DUMPED(sync::membership::Settings, workers, servers, on_worker_loss, min_workers, job_text, start_timeout_ms, heartbeat_timeout_ms, reconnect_ms, log_missing_first_ms, log_missing_every_ms, barrier_bytes_max, drain_ms, leave_ms)
+DT_DUMPED(sync::membership::Settings, workers, servers, on_worker_loss, min_workers, meets_on_change, job_text, start_timeout_ms, heartbeat_timeout_ms, reconnect_ms, log_missing_first_ms, log_missing_every_ms, barrier_bytes_max, drain_ms, leave_ms)
 DT_DUMPED(rpc::Tls, certificate, key, authority)
 DT_DUMPED(rpc::Security, token, build_id, allow_mixed_builds, tls)
 DT_DUMPED(rpc::ControlOptions, scheduler, security, incarnation, start_timeout, heartbeat_interval, heartbeat_timeout, scheduler_grace, tracer, registry)

@@ -12,18 +12,18 @@ TEST_CASE("a held gate lets no step begin until the last step is known", "[rpc]"
   StepGate gate(waits);
   CHECK(gate.may_begin(0).value());
   CHECK(gate.may_begin(1).value());
-  CHECK(gate.hold() == 2);
+  CHECK(gate.hold(1) == 2);
   auto next = std::async(std::launch::async, [&] { return gate.may_begin(2); });
   dtrain::test::await([&] { return !waits.open().empty(); });
   CHECK(waits.open()[0].name == "the step to stop after, before step 2");
   SECTION("another worker has begun the step") {
-    gate.stop_after(3);
+    gate.stop_after({.number = 1, .steps = 3});
     CHECK(next.get().value());
     CHECK_FALSE(gate.may_begin(3).value());
     CHECK(gate.steps_begun() == 3);
   }
   SECTION("no worker has begun the step") {
-    gate.stop_after(2);
+    gate.stop_after({.number = 1, .steps = 2});
     CHECK_FALSE(next.get().value());
     CHECK(gate.steps_begun() == 2);
   }
@@ -33,7 +33,7 @@ TEST_CASE("a held gate lets no step begin until the last step is known", "[rpc]"
     CHECK_FALSE(next.get().value());
     CHECK(gate.has_left());
     CHECK(gate.steps_begun() == 2);
-    gate.stop_after(3);
+    gate.stop_after({.number = 1, .steps = 3});
     CHECK_FALSE(gate.may_begin(2).value());
   }
   SECTION("the job fails") {
@@ -41,6 +41,36 @@ TEST_CASE("a held gate lets no step begin until the last step is known", "[rpc]"
     gate.fail({Code::kInternal, "later", {}});
     CHECK(next.get().error().message == "worker 1 was lost");
     CHECK_FALSE(gate.may_begin(2).has_value());
+  }
+}
+
+TEST_CASE("a gate that leads to a border opens again when the border is passed", "[rpc]") {
+  Waits waits;
+  StepGate gate(waits);
+  CHECK(gate.may_begin(0).value());
+  CHECK(gate.hold(1) == 1);
+  gate.stop_after({.number = 1, .steps = 2, .meets = true});
+  CHECK(gate.may_begin(1).value());
+  CHECK(gate.border() == 0);
+  CHECK_FALSE(gate.may_begin(2).value());
+  CHECK(gate.border() == 1);
+  SECTION("and stays open, whatever is repeated") {
+    gate.pass_border(1);
+    CHECK(gate.border() == 0);
+    CHECK(gate.may_begin(2).value());
+    gate.hold(1);
+    gate.stop_after({.number = 1, .steps = 2, .meets = true});
+    CHECK(gate.may_begin(3).value());
+  }
+  SECTION("unless it is held again by then") {
+    CHECK(gate.hold(2) == 2);
+    gate.pass_border(1);
+    auto next = std::async(std::launch::async, [&] { return gate.may_begin(2); });
+    dtrain::test::await([&] { return !waits.open().empty(); });
+    gate.stop_after({.number = 1, .steps = 2, .meets = true});  // late
+    gate.stop_after({.number = 2, .steps = 2});
+    CHECK_FALSE(next.get().value());
+    CHECK(gate.border() == 0);
   }
 }
 

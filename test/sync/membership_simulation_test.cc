@@ -119,7 +119,7 @@ TEST_CASE("the workers of each stop set stop before the same step", "[sync][memb
 // Any number of workers crash or are asked to leave, one after the other or at once, wherever they are, and the job is
 // perhaps asked to stop.
 TEST_CASE("a job that may shrink trains to its end as long as a worker is left", "[sync][membership][sim]") {
-  uint64_t continued = 0, lost_several = 0, stopped = 0, all_lost = 0, left = 0, refused = 0, drained = 0;
+  uint64_t continued = 0, lost_several = 0, stopped = 0, all_lost = 0, left = 0, refused = 0, drained = 0, borders = 0;
   for (uint64_t seed = 1; seed <= 3'000; seed++) {
     INFO("seed " << seed);
     const Outcome run = simulate(seed, Disturbance::kShrink);
@@ -132,6 +132,8 @@ TEST_CASE("a job that may shrink trains to its end as long as a worker is left",
     drained += run.drained_all > 0 && run.left == 0 && run.failure && run.failure->code == Code::kPreempted ? 1 : 0;
     REQUIRE(run.survivors_ended);
     REQUIRE_FALSE(run.barrier_was_early);
+    REQUIRE_FALSE(run.border_was_uneven);
+    borders += run.borders;
     REQUIRE(sets_agree(run));
     REQUIRE(simulate(seed, Disturbance::kShrink).trace == run.trace);
     if (run.failure && run.failure->code == Code::kPreempted) {
@@ -148,6 +150,7 @@ TEST_CASE("a job that may shrink trains to its end as long as a worker is left",
   CHECK(lost_several > 200);
   CHECK(stopped > 200);
   CHECK(all_lost > 50);
+  CHECK(borders > 300);
   CHECK(left > 200);
   CHECK(refused > 100);
   CHECK(drained > 40);

@@ -406,11 +406,11 @@ TEST_CASE("workers stop after the largest number of begun steps, and a reconnect
   c.start(3, 1);
   CHECK(notices<Hold>(c.say(10, StopRequested{"worker 1"})).size() == 3);
   CHECK(c.say(11, StopRequested{"the scheduler"}).empty());
-  CHECK(c.say(12, Held{Conversation::worker(0), 7}).empty());
+  CHECK(c.say(12, Held{Conversation::worker(0), 1, 7}).empty());
   (void)c.say(13, StreamClosed{Conversation::worker(1)});
   CHECK(notices<Hold>(c.say(14, StreamOpened{Conversation::worker(1)})).size() == 1);
-  CHECK(c.say(15, Held{Conversation::worker(1), 8}).empty());
-  const auto out = c.say(16, Held{Conversation::worker(2), 7});
+  CHECK(c.say(15, Held{Conversation::worker(1), 1, 8}).empty());
+  const auto out = c.say(16, Held{Conversation::worker(2), 1, 7});
   REQUIRE(notices<StopAfter>(out).size() == 3);
   CHECK(notices<StopAfter>(out)[0].steps == 8);
   CHECK(notices<StopAfter>(c.say(17, StreamOpened{Conversation::worker(2)})).size() == 1);
@@ -429,10 +429,10 @@ TEST_CASE("each stop set stops after the largest number of steps that its worker
   Conversation c(settings(4, 0));
   c.start(4, 0, {0, 1, 0, 2});
   (void)c.say(10, StopRequested{"worker 1"});
-  (void)c.say(11, Held{Conversation::worker(0), 7});
-  (void)c.say(12, Held{Conversation::worker(1), 30});
-  (void)c.say(13, Held{Conversation::worker(3), 2});
-  const auto out = c.say(14, Held{Conversation::worker(2), 8});
+  (void)c.say(11, Held{Conversation::worker(0), 1, 7});
+  (void)c.say(12, Held{Conversation::worker(1), 1, 30});
+  (void)c.say(13, Held{Conversation::worker(3), 1, 2});
+  const auto out = c.say(14, Held{Conversation::worker(2), 1, 8});
   const std::vector<uint64_t> expected = {8, 30, 8, 2};
   const std::vector<Tell> told = all<Tell>(out);
   REQUIRE(told.size() == 4);
@@ -456,8 +456,8 @@ TEST_CASE("a finished worker counts in its stop set", "[sync][membership]") {
   c.start(3, 0, {0, 0, 1});
   (void)c.say(1, Done{Conversation::worker(1), {}, "", 9});
   (void)c.say(10, StopRequested{"worker 0"});
-  (void)c.say(11, Held{Conversation::worker(0), 8});
-  const auto told = notices<StopAfter>(c.say(12, Held{Conversation::worker(2), 5}));
+  (void)c.say(11, Held{Conversation::worker(0), 1, 8});
+  const auto told = notices<StopAfter>(c.say(12, Held{Conversation::worker(2), 1, 5}));
   REQUIRE(told.size() == 2);
   CHECK(told[0].steps == 9);
   CHECK(told[1].steps == 5);
@@ -473,9 +473,9 @@ TEST_CASE("workers stop by the stop sets of the last meeting", "[sync][membershi
   (void)meet(1, {0, 1, 1});
   CHECK(all<ReleaseBarrier>(meet(2, {0, 1, 1})).size() == 1);
   (void)c.say(10, StopRequested{"worker 0"});
-  (void)c.say(11, Held{Conversation::worker(0), 9});
-  (void)c.say(12, Held{Conversation::worker(1), 5});
-  const auto told = notices<StopAfter>(c.say(13, Held{Conversation::worker(2), 6}));
+  (void)c.say(11, Held{Conversation::worker(0), 1, 9});
+  (void)c.say(12, Held{Conversation::worker(1), 1, 5});
+  const auto told = notices<StopAfter>(c.say(13, Held{Conversation::worker(2), 1, 6}));
   REQUIRE(told.size() == 3);
   CHECK(told[0].steps == 9);
   CHECK(told[1].steps == 6);
@@ -695,8 +695,8 @@ TEST_CASE("the job ends if a server is lost, if no worker is left, or if all wor
 TEST_CASE("a worker that is lost while the job is stopping is not waited for", "[sync][membership]") {
   Conversation job = shrinking(3, 0);
   (void)job.say(100, StopRequested{"a signal"});
-  (void)job.say(110, Held{Conversation::worker(0), 7});
-  (void)job.say(120, Held{Conversation::worker(2), 8});
+  (void)job.say(110, Held{Conversation::worker(0), 1, 7});
+  (void)job.say(120, Held{Conversation::worker(2), 1, 8});
   const auto decided = notices<StopAfter>(job.say(130, ProcessEnded{{Role::kWorker, 1}, "ended"}));
   REQUIRE(decided.size() == 2);
   CHECK(decided[0].steps == 8);
@@ -796,6 +796,103 @@ TEST_CASE("a signal to one worker makes it leave, and signals to all workers sto
     (void)job.say(60, LeaveAsked{.rank = 1});
     (void)job.say(100, drain(2));
     CHECK(notices<Hold>(job.say(1'100, Tick{})).size() == 3);
+  }
+}
+
+namespace {
+
+// A job whose workers meet at a border as soon as one of them is gone. Worker 2 is lost.
+Conversation held_for_border(std::vector<Effect>& told) {
+  Settings its = settings(3, 1);
+  its.meets_on_change = true;
+  Conversation job = shrinking(its);
+  told = job.say(100, ProcessEnded{{Role::kWorker, 2}, "ended"});
+  return job;
+}
+
+BarrierEnter at_border(uint32_t rank, uint64_t border, uint64_t seq = 1) {
+  BarrierEnter enter = meeting(rank, seq);
+  enter.border = border;
+  return enter;
+}
+
+}  // namespace
+
+TEST_CASE("when a worker is gone, the others stop after the same step, meet, and continue", "[sync][membership]") {
+  std::vector<Effect> told;
+  Conversation job = held_for_border(told);
+  REQUIRE(notices<Hold>(told).size() == 2);
+  CHECK(notices<Hold>(told)[0].number == 1);
+  CHECK(notices<Hold>(job.say(110, StreamOpened{Conversation::worker(0)})).size() == 1);
+  (void)job.say(120, Held{Conversation::worker(0), 1, 7});
+  const auto decided = notices<StopAfter>(job.say(130, Held{Conversation::worker(1), 1, 8}));
+  REQUIRE(decided.size() == 2);
+  CHECK(decided[0].steps == 8);
+  CHECK(decided[0].number == 1);
+  CHECK(decided[0].meets);
+  CHECK(all<ReleaseBarrier>(job.say(140, at_border(0, 1))).empty());
+  CHECK(all<ReleaseBarrier>(job.say(150, at_border(1, 0))).size() == 1);  // it has come to the end of its epoch
+
+  // The job runs as before: it can stop, with another number.
+  const auto stopped = job.say(200, StopRequested{"a signal"});
+  REQUIRE(notices<Hold>(stopped).size() == 2);
+  CHECK(notices<Hold>(stopped)[0].number == 2);
+  CHECK(job.say(210, Held{Conversation::worker(0), 1, 7}).empty());  // late
+  (void)job.say(220, Held{Conversation::worker(0), 2, 20});
+  const auto last = notices<StopAfter>(job.say(230, Held{Conversation::worker(1), 2, 20}));
+  REQUIRE(last.size() == 2);
+  CHECK_FALSE(last[0].meets);
+}
+
+TEST_CASE("whatever comes before a border is reached waits for it or takes place", "[sync][membership]") {
+  std::vector<Effect> told;
+  Conversation job = held_for_border(told);
+  const auto decide = [&] {
+    (void)job.say(120, Held{Conversation::worker(0), 1, 7});
+    (void)job.say(130, Held{Conversation::worker(1), 1, 8});
+  };
+  SECTION("a barrier within the steps that are left is not the border") {
+    decide();
+    (void)job.say(140, meeting(0, 1));
+    CHECK(all<ReleaseBarrier>(job.say(150, meeting(1, 1))).size() == 1);
+    CHECK(notices<StopAfter>(job.say(160, StreamOpened{Conversation::worker(1)})).size() == 1);
+    (void)job.say(170, at_border(0, 1, 2));
+    CHECK(all<ReleaseBarrier>(job.say(180, at_border(1, 1, 2))).size() == 1);
+    CHECK(notices<StopAfter>(job.say(190, StreamOpened{Conversation::worker(1)})).empty());
+  }
+  SECTION("a request to stop follows the border") {
+    CHECK(notices<Hold>(job.say(110, StopRequested{"a signal"})).empty());
+    decide();
+    (void)job.say(140, at_border(0, 1));
+    const auto met = job.say(150, at_border(1, 1));
+    CHECK(all<ReleaseBarrier>(met).size() == 1);
+    REQUIRE(notices<Hold>(met).size() == 2);
+    CHECK(notices<Hold>(met)[0].number == 2);
+  }
+  SECTION("another loss needs no further border") {
+    decide();
+    (void)job.say(140, at_border(0, 1));
+    const auto lost = job.say(150, ProcessEnded{{Role::kWorker, 1}, "ended"});
+    REQUIRE(all<ReleaseBarrier>(lost).size() == 1);
+    CHECK(all<ReleaseBarrier>(lost)[0].gone == std::vector<uint32_t>{1, 2});
+    CHECK(notices<Hold>(lost).empty());
+  }
+  SECTION("a loss after the border has one of its own") {
+    decide();
+    (void)job.say(140, at_border(0, 1));
+    (void)job.say(150, at_border(1, 1));
+    const auto lost = notices<Hold>(job.say(160, ProcessEnded{{Role::kWorker, 1}, "ended"}));
+    REQUIRE(lost.size() == 1);
+    CHECK(lost[0].number == 2);
+  }
+  SECTION("a worker may leave") {
+    CHECK(notices<LeaveJob>(job.say(110, LeaveAsked{.rank = 1})).size() == 1);
+    (void)job.say(120, Held{Conversation::worker(0), 1, 7});
+    (void)job.say(130, Held{Conversation::worker(1), 1, 8});
+    (void)job.say(140, at_border(0, 1));
+    const auto left = job.say(150, Done{.incarnation = Conversation::worker(1), .steps_begun = 8, .has_left = true});
+    CHECK(all<ReleaseBarrier>(left).size() == 1);
+    CHECK(all<DeclareLeft>(left).size() == 1);
   }
 }
 

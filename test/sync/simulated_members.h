@@ -46,6 +46,8 @@ struct Outcome {
   uint64_t continued = 0;          // lost workers without which the job continued
   uint64_t left = 0;               // workers that left as they were asked
   uint64_t refused = 0;            // requests to leave that were refused
+  uint64_t borders = 0;            // at which the workers met and continued
+  bool border_was_uneven = false;  // at a border, workers of a set had begun different numbers of steps
   uint64_t drained_all = 0;        // whether all workers were asked to leave by a signal
   std::set<uint32_t> unanswered;   // ranks of the workers that were asked to leave, if that was not answered
   bool has_trained = false;
@@ -66,6 +68,7 @@ class Simulation {
       servers_ = static_cast<uint32_t>(1 + random_.below(2));
       settings.servers = servers_;
       settings.on_worker_loss = OnWorkerLoss::kShrink;
+      settings.meets_on_change = random_.below(2) == 0;
     }
     stop_set_of_ = draw_sets();
     set_of_ = stop_set_of_.empty() ? std::vector<uint32_t>(workers_, 0) : stop_set_of_;
@@ -117,9 +120,10 @@ class Simulation {
     uint64_t call = 0;                   // number of its latest call of a barrier
     bool call_broke = false;             // the call broke with the connection
     std::optional<uint64_t> asked = {};  // the call that the scheduler will answer
-    bool held = false;
+    uint64_t held = 0, passed = 0;       // numbers of the newest Hold and of the last border
+    uint64_t border = 0;                 // the border to which it has come
     bool waits_at_gate = false;
-    std::optional<uint64_t> stop_after = {};
+    std::optional<StopAfter> stop_after = {};
     bool failed = false;
     bool prepared = false, trains = false;
     std::map<uint32_t, Millis> cut = {};  // when its connections to servers were cut, by the server's rank
@@ -297,9 +301,10 @@ class Simulation {
       p.has_left = true;
       return leave(p, std::nullopt);
     }
-    p.waits_at_gate = p.held && !p.stop_after;
+    const bool is_held = p.held > p.passed;
+    p.waits_at_gate = is_held && !p.stop_after;
     if (p.waits_at_gate) return;
-    if (p.stop_after && p.begun >= *p.stop_after) return stop(p);
+    if (is_held && p.begun >= p.stop_after->steps) return p.stop_after->meets ? come_to_border(p) : stop(p);
     p.begun++;
     at(1 + random_.below(p.step_ms_max), [this, &p] { finish_step(p); });
   }
@@ -336,6 +341,12 @@ class Simulation {
       has_trained_ = true;
       return try_begin(p);
     }
+    const uint64_t border = barrier.name == kMeeting ? border_at_[barrier.seq] : 0;
+    if (border > 0) {
+      p.passed = std::max(p.passed, border);
+      p.border = 0;
+      return go_on(p);
+    }
     if (barrier.name == kMeeting && stopping_meeting_ == barrier.seq) {
       if (!p.stopping) met_at_epochs_end_ = true;
       return leave(p, Code::kPreempted);
@@ -352,15 +363,21 @@ class Simulation {
     enter_barrier(p, kMeeting);
   }
 
+  void come_to_border(Process& p) {
+    p.border = p.stop_after->number;
+    enter_barrier(p, kMeeting);
+  }
+
   void enter_barrier(Process& p, const std::string& name, const std::vector<uint32_t>& stop_set_of = {}) {
     if (p.crashed || p.ended || p.failed) return;
-    p.in_barrier = BarrierEnter{incarnation(p), name, p.barriers, "1 numbers", 0, stop_set_of};
+    p.in_barrier = BarrierEnter{incarnation(p), name, p.barriers, "1 numbers", 0, stop_set_of, p.border};
     ask_barrier(p);
   }
   void ask_barrier(Process& p) {
     p.call++;
     at(delay(), [this, &p, call = p.call, event = *p.in_barrier] {
       p.asked = call;
+      border_at_[event.seq] = std::max(border_at_[event.seq], event.border);
       send(event);
     });
   }
@@ -412,7 +429,7 @@ class Simulation {
       become_member(p);
       if (!is_worker(p) || std::exchange(p.trains, true)) return;
       if (disturbance_ != Disturbance::kShrink) return try_begin(p);
-      p.in_barrier = BarrierEnter{incarnation(p), kInitial, p.barriers, "0 numbers", 0, {}, true};
+      p.in_barrier = BarrierEnter{incarnation(p), kInitial, p.barriers, "0 numbers", 0, {}, 0, true};
       ask_barrier(p);
     });
   }
@@ -424,12 +441,15 @@ class Simulation {
       if (!p.crashed && !p.ended) std::visit([&](const auto& n) { hear(p, n); }, notice);
     });
   }
-  void hear(Process& p, const Hold&) {
-    p.held = true;
-    send_from(p, Held{incarnation(p), p.begun});
+  void hear(Process& p, const Hold& n) {
+    if (n.number > p.held) p.stop_after.reset();
+    p.held = std::max(p.held, n.number);
+    send_from(p, Held{incarnation(p), n.number, p.begun});
   }
   void hear(Process& p, const StopAfter& n) {
-    p.stop_after = n.steps;
+    if (n.number < p.held) return;
+    p.held = n.number;
+    p.stop_after = n;
     if (p.waits_at_gate) try_begin(p);
   }
   void hear(Process& p, const LeaveJob&) {
@@ -459,11 +479,22 @@ class Simulation {
       for (const Process& p : processes_) begun_after_[e.seq] = std::max(begun_after_[e.seq], p.begun);
       regrouped_++;
     }
+    if (border_at_[e.seq] > 0) look_at_border(e);
     for (Process& p : processes_) {
       if (!is_worker(p) || p.ended) continue;
       if (!p.in_barrier && !p.crashed) early_ = true;
       pass_barrier(p, e.seq);
     }
+  }
+  // The workers of a set are all between the same two steps.
+  void look_at_border(const ReleaseBarrier& e) {
+    borders_++;
+    std::map<uint32_t, std::set<uint64_t>> begun;
+    for (const Process& p : processes_) {
+      const bool is_here = is_worker(p) && !p.crashed && std::ranges::count(e.gone, p.id) == 0;
+      if (is_here) begun[set_of_[p.id]].insert(p.begun);
+    }
+    uneven_ = uneven_ || std::ranges::any_of(begun, [](const auto& of_set) { return of_set.second.size() > 1; });
   }
   void carry_out(const RepeatBarrier& e) { pass_barrier(of(e.to), e.seq); }
   void pass_barrier(Process& p, uint64_t seq) {
@@ -519,6 +550,8 @@ class Simulation {
     result.continued = continued_;
     result.left = gone_well_;
     result.refused = refused_;
+    result.borders = borders_;
+    result.border_was_uneven = uneven_;
     result.drained_all = drained_all_;
     result.unanswered = unanswered_;
     result.has_trained = has_trained_;
@@ -528,7 +561,7 @@ class Simulation {
     for (const Process& p : processes_) {
       if (!p.crashed && !p.ended) result.survivors_ended = false;
       if (is_worker(p) && p.ended && !p.has_left) result.steps_of_set[set_of_[p.id]].push_back(p.begun);
-      if (p.stop_after) result.was_stopped = true;
+      if (p.stop_after && !p.stop_after->meets) result.was_stopped = true;
     }
     return result;
   }
@@ -562,6 +595,9 @@ class Simulation {
   bool is_right_one_lost_ = false;
   Millis since_first_cut_ms_ = 0;
   std::optional<StopJob> failure_;
+  std::map<uint64_t, uint64_t> border_at_;  // by barrier: the border of a worker that came to it; 0: none
+  uint64_t borders_ = 0;
+  bool uneven_ = false;
   bool early_ = false, met_at_epochs_end_ = false;
   std::optional<uint64_t> stopping_meeting_;  // number of the meeting
   uint64_t reconnects_ = 0;

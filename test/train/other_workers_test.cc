@@ -44,12 +44,16 @@ Start begun() {
           .worker_steps = {}};
 }
 
+void adapt(Start& start, const std::string& before, const StartSpec& now, const Log& log) {
+  adapt_to_workers(start, before, now.job_text, now.epoch, log);
+}
+
 }  // namespace
 
 TEST_CASE("a position within an epoch continues with the records that are left", "[train]") {
   const job::JobSpec before = spec_of(4, 8, 1000), now = spec_of(3, 16, 1000);
   Start start = begun();
-  adapt_to_workers(start, job::text(before), start_spec(now), Log::silent());
+  adapt(start, job::text(before), start_spec(now), Log::silent());
   CHECK(data::count_left(start.rest) == 680);
   // An epoch has 21 steps of 48 records. The 680 that are left need 15 steps.
   CHECK(start.position == Position{2, 6, 2 * 21 + 6, 74, 2 * 21 * 48 + 6 * 48});
@@ -58,7 +62,7 @@ TEST_CASE("a position within an epoch continues with the records that are left",
 
   // Five steps later, one worker continues.
   start.position.step += 5;
-  adapt_to_workers(start, job::text(now), start_spec(spec_of(1, 4, 1000)), Log::silent());
+  adapt(start, job::text(now), start_spec(spec_of(1, 4, 1000)), Log::silent());
   CHECK(data::count_left(start.rest) == 680 - 5 * 48);
   CHECK(start.position.step == 250 - (680 - 5 * 48) / 4);
   CHECK(parse_rest(to_text(start.rest)).value() == start.rest);
@@ -67,7 +71,7 @@ TEST_CASE("a position within an epoch continues with the records that are left",
 TEST_CASE("the schedule continues at the same fraction of the epochs after an epoch's end", "[train]") {
   Start start = begun();
   start.position = {.epoch = 3, .step = 0, .own_steps = 96, .updates = 96, .samples = 96 * 32};
-  adapt_to_workers(start, job::text(spec_of(4, 8, 1000)), start_spec(spec_of(3, 16, 1000)), Log::silent());
+  adapt(start, job::text(spec_of(4, 8, 1000)), start_spec(spec_of(3, 16, 1000)), Log::silent());
   CHECK(start.position == Position{3, 0, 3 * 21, 96, 3 * 21 * 48});
   CHECK(start.rest == data::EpochRest{});
 }
@@ -75,7 +79,7 @@ TEST_CASE("the schedule continues at the same fraction of the epochs after an ep
 TEST_CASE("equal workers leave a position unchanged", "[train]") {
   Start start = begun();
   const job::JobSpec same = spec_of(4, 8, 1000);
-  adapt_to_workers(start, job::text(same), start_spec(same), Log::silent());
+  adapt(start, job::text(same), start_spec(same), Log::silent());
   CHECK(start.position == begun().position);
   CHECK(start.metric_sums.size() == 4);
 }
@@ -85,7 +89,7 @@ TEST_CASE("a changed number of records is a warning with the number of records",
   Log log = Log::silent();
   must(log.add_file(dir.path("log")));
   Start start = begun();
-  adapt_to_workers(start, job::text(spec_of(4, 8, 1000)), start_spec(spec_of(4, 16, 900)), log);
+  adapt(start, job::text(spec_of(4, 8, 1000)), start_spec(spec_of(4, 16, 900)), log);
   log.flush();
   CHECK_THAT(must(read_file(dir.path("log"))), Catch::Contains("up to 704 of its 900 records are read again"));
   CHECK(start.rest.read.empty());

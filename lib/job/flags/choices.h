@@ -14,6 +14,7 @@ enum class UpdateOn { kAuto, kStore, kWorker };
 enum class Placement { kHash, kBalanced };
 enum class OnNan { kFail, kSkip };
 enum class OnWorkerLoss { kFail, kShrink };
+enum class Reshare { kEpoch, kNow };  // when the workers that are left divide the records anew
 enum class HostOrder { kSpread, kPack };
 // What to do with a worker in no group: report an error, or form a group of its own.
 enum class Ungrouped { kError, kOwn };

@@ -44,6 +44,7 @@ struct SchemeFlags {
   bool allow_gaps = false;      // whether the shares may leave records out
   int64_t resplit_every = 0;    // shares rotate between ranks every N epochs; 0: never
   OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
+  Reshare reshare = Reshare::kEpoch;
 };
 
 struct NetworkFlags {

@@ -377,6 +377,13 @@ std::vector<Row> wire_rows() {
        .choices = {"fail", "shrink"},
        .later = {"wait"},
        .scope = Scope::kJob},
+      {.name = "reshare",
+       .value = "WHEN",
+       .help = "when the workers that are left divide the records of one that is gone: epoch (at the end of the epoch; "
+               "what it had not read of this epoch is left out) or now (all stop after a step and divide the rest)",
+       .bind = DT_FIELD(Flags, job.scheme.reshare),
+       .choices = {"epoch", "now"},
+       .scope = Scope::kJob},
       {.name = "min-workers",
        .value = "N",
        .help = "least number of workers with which the job continues (--on-worker-loss)",

@@ -63,6 +63,9 @@ constexpr std::array<Named<HostOrder>, 2> names_of(HostOrder) {
 constexpr std::array<Named<OnWorkerLoss>, 2> names_of(OnWorkerLoss) {
   return {{{"fail", OnWorkerLoss::kFail}, {"shrink", OnWorkerLoss::kShrink}}};
 }
+constexpr std::array<Named<Reshare>, 2> names_of(Reshare) {
+  return {{{"epoch", Reshare::kEpoch}, {"now", Reshare::kNow}}};
+}
 constexpr std::array<Named<Ungrouped>, 2> names_of(Ungrouped) {
   return {{{"error", Ungrouped::kError}, {"own", Ungrouped::kOwn}}};
 }

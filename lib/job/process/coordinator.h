@@ -39,6 +39,11 @@ class Coordinator {
   // Whether may_begin has returned false because this worker alone was asked to leave. It then ends without meeting the
   // others, which continue.
   [[nodiscard]] virtual bool leaves() const { return false; }
+  // The number of the border because of which may_begin has returned false: the workers are to meet, and then continue.
+  // 0: may_begin has returned true, or false for another reason.
+  [[nodiscard]] virtual uint64_t border() const { return 0; }
+  // To be called when the workers have met at the border with this number. From then on may_begin may return true.
+  virtual void pass_border(uint64_t /*number*/) {}
   // A barrier that adds numbers: all workers call it with the same name and count, and each gets the sums, added in
   // rank order. An empty span makes it a plain barrier. At most kSumNumbersMax numbers.
   virtual Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) = 0;

@@ -66,10 +66,11 @@ struct RunStart {
   std::optional<BestEpoch> best = {};     // the best accuracy of the run so far
   std::vector<int64_t> kept_epochs = {};  // epochs of the checkpoints that the run has written and not removed
 };
-// A worker has reached the end of an epoch, or was asked to stop.
+// A worker has reached the end of an epoch or a border, or was asked to stop.
 struct EpochEnd {
   uint64_t steps = 0;  // steps of this worker since the start of the run
   bool stopping = false;
+  uint64_t border = 0;  // number of the border; 0: it has reached none
 };
 // What a checkpoint needs from each worker. Only worker 0 decides about checkpoints within an epoch; the decisions of
 // others are ignored.

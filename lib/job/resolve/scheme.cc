@@ -107,9 +107,12 @@ Result<> check_deterministic(const JobFlags& job, const Store& store) {
 Result<> check_worker_loss(const Flags& flags, const Store& store) {
   const JobFlags& job = flags.job;
   if (job.scheme.on_worker_loss == OnWorkerLoss::kFail) {
-    if (!flags.wire.drain && flags.wire.min_workers == 1) return {};
+    const bool reshares = job.scheme.reshare == Reshare::kNow;
+    if (!flags.wire.drain && flags.wire.min_workers == 1 && !reshares) return {};
     return fail(Code::kUsage, "{} needs --on-worker-loss shrink: otherwise the job does not continue without a worker",
-                flags.wire.drain ? "--drain" : "--min-workers");
+                reshares           ? "--reshare now"
+                : flags.wire.drain ? "--drain"
+                                   : "--min-workers");
   }
   if (flags.wire.min_workers > job.num_workers) {
     return fail(Code::kUsage, "--min-workers {}: the job has only {} workers (-n)", flags.wire.min_workers,

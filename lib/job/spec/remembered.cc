@@ -101,6 +101,7 @@ bool is_remembered(std::string_view flag) {
 std::optional<std::string> former_value(std::string_view flag) {
   if (flag == "keep") return "0";
   if (flag == "on-worker-loss") return "fail";
+  if (flag == "reshare") return "epoch";
   return std::nullopt;
 }
 

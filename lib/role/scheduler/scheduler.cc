@@ -88,6 +88,7 @@ sync::membership::Settings membership_settings(const job::Flags& flags, const jo
     settings.on_worker_loss = sync::membership::OnWorkerLoss::kShrink;
   }
   settings.min_workers = static_cast<uint32_t>(flags.wire.min_workers);
+  settings.meets_on_change = spec.flags.scheme.reshare == job::Reshare::kNow;
   settings.job_text = job::text(spec);
   settings.barrier_bytes_max = job::kGatherBytesMax;
   settings.start_timeout_ms = static_cast<uint64_t>(flags.wire.start_timeout.count());
