@@ -40,9 +40,12 @@ class LaunchedJob {
     for (const auto& job : std::filesystem::directory_iterator(dir_.path("dtrain"))) {
       for (const auto& file : std::filesystem::directory_iterator(job.path())) {
         std::istringstream lines(read_file(file.path().string()).value_or(""));
-        std::string role;
-        int64_t rank = 0, pid = 0, start = 0;
-        while (lines >> role >> rank >> pid >> start) pids.push_back(static_cast<pid_t>(pid));
+        for (std::string line; std::getline(lines, line);) {
+          std::istringstream words(line);
+          std::string role;
+          int64_t rank = 0, pid = 0, start = 0;
+          if (words >> role >> rank >> pid >> start) pids.push_back(static_cast<pid_t>(pid));
+        }
       }
     }
     return pids;
