@@ -6,6 +6,7 @@
 #include <charconv>
 #include <map>
 
+#include "job/flags/flags.h"
 #include "job/process/exit_code.h"
 #include "launch/job_record.h"
 #include "launch/recorded.h"

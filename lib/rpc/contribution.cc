@@ -23,7 +23,6 @@ void fill(proto::RunStart& message, const job::RunStart& start) {
   message.set_position(start.position);
   message.set_rest(start.rest);
   message.set_rate_factor(start.rate_factor);
-  message.set_saves_within_epochs(start.saves_within_epochs);
   for (const job::WorkerState& worker : start.workers) fill(*message.add_workers(), worker);
   if (start.best) {
     message.mutable_best()->set_epoch(start.best->epoch);
@@ -36,7 +35,6 @@ job::RunStart from_proto(const proto::RunStart& message) {
   job::RunStart start{.position = message.position(),
                       .rest = message.rest(),
                       .rate_factor = message.rate_factor() == 0 ? 1 : message.rate_factor(),
-                      .saves_within_epochs = message.saves_within_epochs(),
                       .workers = {},
                       .best = {},
                       .kept_epochs = {message.kept_epochs().begin(), message.kept_epochs().end()}};
@@ -47,12 +45,10 @@ job::RunStart from_proto(const proto::RunStart& message) {
 
 void fill(proto::CheckpointState& message, const job::CheckpointState& state) {
   fill(*message.mutable_worker(), state.worker);
-  message.set_is_due(state.is_due);
-  message.set_next_meeting(state.next_meeting);
 }
 
 job::CheckpointState from_proto(const proto::CheckpointState& message) {
-  return {.worker = from_proto(message.worker()), .is_due = message.is_due(), .next_meeting = message.next_meeting()};
+  return {.worker = from_proto(message.worker())};
 }
 
 }  // namespace
@@ -76,6 +72,7 @@ proto::Contribution to_proto(const job::Contribution& contribution) {
                    message.mutable_epoch_end()->set_steps(end.steps);
                    message.mutable_epoch_end()->set_stopping(end.stopping);
                    message.mutable_epoch_end()->set_border(end.border);
+                   message.mutable_epoch_end()->set_saves(end.saves);
                  },
                  [&](const job::CheckpointState& state) { fill(*message.mutable_checkpoint_state(), state); },
                  [&](const job::Speed& speed) { message.mutable_speed()->set_samples_per_s(speed.samples_per_s); },
@@ -108,7 +105,8 @@ std::optional<job::Contribution> from_proto(const proto::Contribution& message) 
     case What::kAddress: return job::Address{message.address().bytes()};
     case What::kRunStart: return from_proto(message.run_start());
     case What::kEpochEnd:
-      return job::EpochEnd{message.epoch_end().steps(), message.epoch_end().stopping(), message.epoch_end().border()};
+      return job::EpochEnd{message.epoch_end().steps(), message.epoch_end().stopping(), message.epoch_end().border(),
+                           message.epoch_end().saves()};
     case What::kCheckpointState: return from_proto(message.checkpoint_state());
     case What::kSpeed: return job::Speed{message.speed().samples_per_s()};
     case What::kNewGroups: return job::NewGroups{message.new_groups().next_step()};

@@ -122,7 +122,11 @@ class GrpcControlClient final : public ControlClient {
   Result<bool> may_begin(uint64_t step) override { return gate_.may_begin(step); }
   bool leaves() const override { return gate_.has_left(); }
   uint64_t border() const override { return gate_.border(); }
-  void pass_border(uint64_t number) override { gate_.pass_border(number); }
+  void request_border() override { line_.request_border(); }
+  void pass_border(uint64_t number) override {
+    gate_.pass_border(number);
+    line_.pass_border();
+  }
   Result<> begin_training() override {
     proto::BarrierRequest request;
     request.set_begins_training(true);

@@ -96,6 +96,17 @@ void ControlLine::request_leave() {
   nudge();
 }
 
+void ControlLine::request_border() {
+  const MutexLock lock(mutex_);
+  border_requested_ = true;
+  nudge();
+}
+
+void ControlLine::pass_border() {
+  const MutexLock lock(mutex_);
+  border_requested_ = border_sent_ = false;
+}
+
 void ControlLine::request_trace(uint64_t steps) {
   proto::Up up;
   up.mutable_trace_now()->set_steps(steps);
@@ -202,7 +213,7 @@ void ControlLine::open_stream() {
     if (stream_ || ending_ || error_ || Clock::now() < last_try_ + kRetry) return;
     last_try_ = Clock::now();
     answered_ = false;
-    stop_sent_ = leave_sent_ = false;
+    stop_sent_ = leave_sent_ = border_sent_ = false;
     opened = ControlStream::make(tracker_, channel_, std::move(context), std::make_unique<Events>(*this, ++stream_id_));
     stream_ = opened;
   }
@@ -251,22 +262,25 @@ std::chrono::milliseconds ControlLine::beat_interval() const {
   return traces ? std::min(options_.heartbeat_interval, kTraceInterval) : options_.heartbeat_interval;
 }
 
-// Sends the requests to stop and to leave once on each stream; the scheduler recognizes repetitions.
+// Sends the requests to stop, to leave and to meet once on each stream; the scheduler recognizes repetitions.
 void ControlLine::send_requests() {
   std::shared_ptr<ControlStream> out;
-  bool stops = false, leaves = false;
+  bool stops = false, leaves = false, meets = false;
   {
     const MutexLock lock(mutex_);
     if (!stream_) return;
     out = stream_;
     stops = stop_requested_ && !std::exchange(stop_sent_, stop_requested_);
     leaves = leave_requested_ && !std::exchange(leave_sent_, leave_requested_);
+    meets = border_requested_ && !std::exchange(border_sent_, border_requested_);
   }
   proto::Up up;
   if (stops) up.mutable_stop();
   if (stops) out->send(up);
   if (leaves) up.mutable_drain();
-  if (leaves) out->send(std::move(up));
+  if (leaves) out->send(up);
+  if (meets) up.mutable_border();
+  if (meets) out->send(std::move(up));
 }
 
 void ControlLine::look_for_silence() {

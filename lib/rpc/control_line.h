@@ -48,6 +48,9 @@ class ControlLine {
 
   void request_stop();
   void request_leave() DT_EXCLUDES(mutex_);
+  void request_border() DT_EXCLUDES(mutex_);
+  // The workers have met at a border, so the request is answered.
+  void pass_border() DT_EXCLUDES(mutex_);
   void request_trace(uint64_t steps) DT_EXCLUDES(mutex_);
   // Sets what the next heartbeats report.
   void report(const job::WorkerProgress& progress);
@@ -112,8 +115,10 @@ class ControlLine {
   bool has_link_news_ DT_GUARDED_BY(mutex_) = false;  // whether no heartbeat has carried lost_links_ yet
   bool stop_requested_ DT_GUARDED_BY(mutex_) = false;
   bool leave_requested_ DT_GUARDED_BY(mutex_) = false;
-  bool stop_sent_ DT_GUARDED_BY(mutex_) = false;   // on the open stream
-  bool leave_sent_ DT_GUARDED_BY(mutex_) = false;  // on the open stream
+  bool border_requested_ DT_GUARDED_BY(mutex_) = false;
+  bool stop_sent_ DT_GUARDED_BY(mutex_) = false;    // on the open stream
+  bool leave_sent_ DT_GUARDED_BY(mutex_) = false;   // on the open stream
+  bool border_sent_ DT_GUARDED_BY(mutex_) = false;  // on the open stream
   bool finished_ DT_GUARDED_BY(mutex_) = false;
   uint64_t trace_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest trace
   bool preempted_ DT_GUARDED_BY(mutex_) = false;

@@ -281,6 +281,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const auto member = machine_.member(incarnation);
     if (up.has_held()) on(membership::Held{incarnation, up.held().number(), up.held().begun()});
     if (up.has_drain() && member) on(membership::LeaveAsked{.rank = member->rank, .by_signal = true});
+    if (up.has_border()) on(membership::BorderAsked{incarnation});
     if (up.has_stop()) on(membership::StopRequested{member ? to_text(*member) : "an unknown process"});
     // All processes of the job may send this request at the same time, so a refusal is ignored.
     if (up.has_trace_now()) (void)trace_now(up.trace_now().steps());

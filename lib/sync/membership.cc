@@ -380,6 +380,14 @@ void Machine::end_leave(const Process& process, Out& out) const {
   out.push_back(RefuseLeave{process.rank, fmt::format("{} {}", to_text(member_of(process)), how)});
 }
 
+// While the workers are on their way to a border, they need no other one.
+void Machine::handle(const BorderAsked& event, Out& out) {
+  const Process* process = known(event.incarnation);
+  if (process == nullptr || process->has_ended || phase_ != Phase::kRunning) return;
+  must_meet_ = true;
+  settle(out);
+}
+
 void Machine::handle(const Held& event, Out& out) {
   Process* process = known(event.incarnation);
   if (process == nullptr || phase_ != Phase::kHolding || process->join.role != Role::kWorker) return;

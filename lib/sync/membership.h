@@ -142,6 +142,10 @@ struct LeaveAsked {
   // if it cannot continue without the worker; a request without a signal is refused in this case.
   bool by_signal = false;
 };
+// A worker asks that all workers meet at a border. May be repeated.
+struct BorderAsked {
+  Incarnation incarnation = 0;
+};
 // A worker's answer to Hold.
 struct Held {
   Incarnation incarnation = 0;
@@ -176,8 +180,9 @@ struct Tick {};
 struct Slept {
   Millis ms = 0;
 };
-using Event = std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, LinksLost,
-                           BarrierEnter, StopRequested, LeaveAsked, Held, Done, GiveUp, ProcessEnded, Tick, Slept>;
+using Event =
+    std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, LinksLost, BarrierEnter,
+                 StopRequested, LeaveAsked, BorderAsked, Held, Done, GiveUp, ProcessEnded, Tick, Slept>;
 
 // ---- Effects, which the machine returns.
 
@@ -347,6 +352,7 @@ class Machine {
   void handle(const BarrierEnter& event, Out& out);
   void handle(const StopRequested& event, Out& out);
   void handle(const LeaveAsked& event, Out& out);
+  void handle(const BorderAsked& event, Out& out);
   void handle(const Held& event, Out& out);
   void handle(const Done& event, Out& out);
   void handle(const Tick& event, Out& out);
@@ -420,7 +426,7 @@ class Machine {
   std::map<uint32_t, uint64_t> stop_after_;  // last step of each stop set; filled when all workers have answered Hold
   uint64_t hold_ = 0;                        // number of the newest Hold
   bool meets_ = false;                       // whether the newest Hold leads to a border
-  bool must_meet_ = false;                   // whether a worker is gone since the last border
+  bool must_meet_ = false;                   // whether the workers are to meet at another border
   std::string stop_waits_by_;                // who has asked to stop before a border was reached; empty: nobody
   bool stop_requested_ = false;
   bool preempted_ = false;  // a worker has stopped because of the request

@@ -14,7 +14,6 @@ job::RunStart run_start(const OwnStart& own, size_t workers) {
   job::RunStart told{.position = to_text(start.position),
                      .rest = to_text(start.rest),
                      .rate_factor = start.rate_factor,
-                     .saves_within_epochs = own.saves_within_epochs,
                      .workers = std::vector<job::WorkerState>(workers),
                      .best = {},
                      .kept_epochs = {}};
@@ -35,14 +34,12 @@ job::RunStart run_start(const OwnStart& own, size_t workers) {
   return told;
 }
 
-job::CheckpointState checkpoint_state(const OwnState& own, const SaveDecision& decision) {
+job::CheckpointState checkpoint_state(const OwnState& own) {
   const LossScale::State loss_scale = own.loss_scale.kept();
   return {.worker = {.steps = 0,
                      .loss_scale = loss_scale.scale,
                      .good_steps = loss_scale.good_steps,
-                     .metric_sums = own.metric_sums},
-          .is_due = decision.is_due,
-          .next_meeting = decision.next_meeting};
+                     .metric_sums = own.metric_sums}};
 }
 
 }  // namespace
@@ -71,38 +68,35 @@ Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart
   return AgreedStart{.position = position,
                      .rest = std::move(rest),
                      .rate_factor = start.rate_factor,
-                     .saves_within_epochs = start.saves_within_epochs,
                      .loss_scale = {mine.loss_scale, mine.good_steps},
                      .metric_sums = std::move(mine.metric_sums),
                      .best = best,
                      .kept_epochs = std::move(start.kept_epochs)};
 }
 
-Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, uint64_t own_steps, bool stopping) {
-  DT_TRY(
-      const std::vector<job::EpochEnd> all,
-      coordinator.all_gather("the end of an epoch or of the job",
-                             job::EpochEnd{.steps = own_steps, .stopping = stopping, .border = coordinator.border()}));
+Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, const OwnEnd& own) {
+  const job::EpochEnd message{
+      .steps = own.steps, .stopping = own.stopping, .border = coordinator.border(), .saves = own.saves};
+  DT_TRY(const std::vector<job::EpochEnd> all, coordinator.all_gather("the end of an epoch or of the job", message));
   AgreedEnd end;
   for (const job::EpochEnd& worker : all) {
     end.worker_steps.push_back(worker.steps);
     end.some_stop = end.some_stop || worker.stopping;
     end.border = std::max(end.border, worker.border);
+    end.saves = end.saves || worker.saves;
   }
   return end;
 }
 
-Result<SaveMeeting> gather_states(job::Coordinator& coordinator, const std::string& why, const OwnState& own,
-                                  const SaveDecision& decision) {
-  DT_TRY(std::vector<job::CheckpointState> all, coordinator.all_gather(why, checkpoint_state(own, decision)));
-  SaveMeeting meeting;
-  meeting.decision = {.is_due = all.front().is_due, .next_meeting = all.front().next_meeting};
+Result<WorkerStates> gather_states(job::Coordinator& coordinator, const std::string& why, const OwnState& own) {
+  DT_TRY(std::vector<job::CheckpointState> all, coordinator.all_gather(why, checkpoint_state(own)));
+  WorkerStates states;
   for (job::CheckpointState& state : all) {
     job::WorkerState& worker = state.worker;
-    if (own.loss_scale.is_dynamic()) meeting.states.loss_scales.push_back({worker.loss_scale, worker.good_steps});
-    meeting.states.metric_sums.push_back(std::move(worker.metric_sums));
+    if (own.loss_scale.is_dynamic()) states.loss_scales.push_back({worker.loss_scale, worker.good_steps});
+    states.metric_sums.push_back(std::move(worker.metric_sums));
   }
-  return meeting;
+  return states;
 }
 
 }  // namespace dtrain::train

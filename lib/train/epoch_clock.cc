@@ -59,10 +59,12 @@ void EpochClock::step_done(bool applied, int64_t samples) {
   if (applied || coordinator_.workers() > 1) position_.updates++;
   position_.step++;
   position_.own_steps++;
+  worker_steps_.clear();
 }
 
-Result<AgreedEnd> EpochClock::agree_on_end(bool stopping) {
-  DT_TRY(AgreedEnd end, agree_on_epoch_end(coordinator_, position_.own_steps, stopping));
+Result<AgreedEnd> EpochClock::agree_on_end(bool stopping, bool saves) {
+  DT_TRY(AgreedEnd end,
+         agree_on_epoch_end(coordinator_, {.steps = position_.own_steps, .stopping = stopping, .saves = saves}));
   worker_steps_ = end.worker_steps;
   return end;
 }

@@ -52,9 +52,9 @@ class EpochClock {
     rest_ = {};
   }
   // Waits for all workers and returns to each the same answer. A worker may call it because its epoch has ended,
-  // because it was asked to stop, or because it has reached a border. To be called only if workers may have different
-  // weights or may be lost, with no step of this worker in progress.
-  Result<AgreedEnd> agree_on_end(bool stopping);
+  // because it was asked to stop, or because it has reached a border. `saves`: as in OwnEnd. To be called only if
+  // workers may have different weights or may be lost, with no step of this worker in progress.
+  Result<AgreedEnd> agree_on_end(bool stopping, bool saves);
   // To be called when this worker has fetched the newest weights and, on rank 0, also everything else that a checkpoint
   // needs. If workers may have different weights, waits for all of them, because a worker that continued would change
   // what the others fetch.
@@ -72,7 +72,8 @@ class EpochClock {
   // Steps of this worker since the start of the run, including those made before the run was resumed.
   [[nodiscard]] uint64_t own_steps() const { return position_.own_steps; }
   [[nodiscard]] uint64_t own_steps_in_this_process() const { return position_.own_steps - start_.own_steps; }
-  // Steps of each worker at the last point of agreement, indexed by rank; empty if all have made the same number.
+  // Steps of each worker, indexed by rank; empty if all have made the same number, or if this worker has made a step
+  // since they agreed on them.
   [[nodiscard]] const std::vector<uint64_t>& worker_steps() const { return worker_steps_; }
   // The number of the store's next step.
   [[nodiscard]] uint64_t updates() const { return position_.updates; }

@@ -20,7 +20,17 @@ class LocalCoordinator : public job::Coordinator {
 
   [[nodiscard]] uint32_t rank() const override { return 0; }
   [[nodiscard]] uint32_t workers() const override { return 1; }
-  Result<bool> may_begin(uint64_t) override { return !stop_.load(std::memory_order_relaxed); }
+  Result<bool> may_begin(uint64_t) override {
+    if (stop_.load(std::memory_order_relaxed)) return false;
+    if (wants_border_ && border_ == 0) border_ = ++borders_;
+    return border_ == 0;
+  }
+  void request_border() override { wants_border_ = true; }
+  [[nodiscard]] uint64_t border() const override { return border_; }
+  void pass_border(uint64_t) override {
+    wants_border_ = false;
+    border_ = 0;
+  }
   Result<std::vector<double>> sum(const std::string&, std::span<const double> values) override {
     return std::vector<double>(values.begin(), values.end());
   }
@@ -36,6 +46,8 @@ class LocalCoordinator : public job::Coordinator {
 
   const std::atomic<bool>& stop_;
   std::function<void(const job::WorkerProgress&)> on_report_;
+  bool wants_border_ = false;
+  uint64_t border_ = 0, borders_ = 0;
 };
 
 }  // namespace dtrain::train

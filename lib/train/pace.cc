@@ -43,11 +43,6 @@ std::optional<job::WorkerProgress> Pace::report(uint64_t step, SteadyTime now) {
                              .wait_network_share = share(since.wait_network_s, since)};
 }
 
-uint64_t steps_within(double seconds, double seconds_per_step, uint64_t steps_done) {
-  const auto most = static_cast<double>(std::max<uint64_t>(steps_done, 1));
-  return static_cast<uint64_t>(seconds_per_step > 0 ? std::clamp(seconds / seconds_per_step, 1.0, most) : most);
-}
-
 double share(double wait_s, const PaceTotals& totals) {
   return totals.seconds > 0 ? wait_s / totals.seconds : 0;
 }

@@ -43,10 +43,6 @@ class Pace {
   std::optional<SteadyTime> reported_at_;
 };
 
-// Returns how many steps fit into `seconds`: at least 1, and at most `steps_done`, so that an estimate from few steps
-// is soon replaced by a better one.
-uint64_t steps_within(double seconds, double seconds_per_step, uint64_t steps_done);
-
 // Returns `wait_s` as a share of the time that the steps took; 0 if that time is 0.
 double share(double wait_s, const PaceTotals& totals);
 

@@ -6,7 +6,6 @@
 #include "graph/symbol/write.h"
 #include "optim/optimizer.h"
 #include "train/disk_need.h"
-#include "train/pace.h"
 
 namespace dtrain::train {
 
@@ -16,8 +15,7 @@ Saver::Saver(SaverParts parts)
 Result<> Saver::begin(const AgreedStart& start) {
   best_ = start.best;
   kept_epochs_ = start.kept_epochs;
-  if (start.saves_within_epochs) meeting_ = parts_.clock.own_steps() + 1;
-  last_save_ = last_meeting_ = std::chrono::steady_clock::now();
+  last_save_ = std::chrono::steady_clock::now();
   if (!writes()) return {};
   DT_TRY_VOID(open_writer());
   return check_disk();
@@ -43,7 +41,6 @@ Result<> Saver::open_writer() {
 void Saver::set_job(std::string text, std::string hash) {
   job_text_ = std::move(text);
   job_hash_ = std::move(hash);
-  if (meeting_ != 0) meeting_ = parts_.clock.own_steps() + 1;  // the steps have other numbers now
 }
 
 Result<> Saver::check_disk() const {
@@ -74,28 +71,8 @@ double Saver::seconds_to_next_save() const {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - last_save_).count();
 }
 
-// Estimates the number of steps from the pace since the last meeting. While the pace is not well
-// known, the next meeting is soon.
-uint64_t Saver::next_meeting() const {
-  const uint64_t steps = parts_.clock.own_steps_in_this_process();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - last_meeting_).count();
-  const double left = seconds_to_next_save() > 0 ? seconds_to_next_save() : parts_.spec.save_every_s;
-  return parts_.clock.own_steps() + steps_within(left, seconds / static_cast<double>(steps - steps_at_meeting_), steps);
-}
-
-Result<std::optional<WorkerStates>> Saver::meet() {
-  const SaveDecision decision{seconds_to_next_save() <= 0, next_meeting()};
-  DT_TRY(SaveMeeting meeting, gather_states(parts_.coordinator, "a checkpoint within an epoch", own_state(), decision));
-  meeting_ = meeting.decision.next_meeting;
-  steps_at_meeting_ = parts_.clock.own_steps_in_this_process();
-  last_meeting_ = std::chrono::steady_clock::now();
-  if (!meeting.decision.is_due) return std::optional<WorkerStates>();
-  return std::optional(std::move(meeting.states));
-}
-
 Result<WorkerStates> Saver::gather(const std::string& why) {
-  DT_TRY(SaveMeeting meeting, gather_states(parts_.coordinator, why, own_state()));
-  return std::move(meeting.states);
+  return gather_states(parts_.coordinator, why, own_state());
 }
 
 Result<> Saver::save_last(WorkerStates states) {

@@ -50,19 +50,13 @@ class Saver {
  public:
   explicit Saver(SaverParts parts);
 
-  // Whether this worker asks all workers to meet within epochs (--save-every).
-  [[nodiscard]] bool wants_meetings() const { return saves() && parts_.spec.save_every_s > 0; }
+  // Whether this worker is to write a checkpoint within the epoch (--save-every), for which all workers must meet. Only
+  // the leader's clock counts.
+  [[nodiscard]] bool is_due() const { return parts_.spec.save_every_s > 0 && seconds_to_next_save() <= 0 && writes(); }
   // To be called when every worker has the initial weights. `start`: what all have agreed on. The leader takes the
   // memory for the copies, and warns if the checkpoints will fill the disk. Code::kData if not even one fits.
   Result<> begin(const AgreedStart& start);
 
-  // --save-every is a time, which passes at a different step on each worker. So the leader, which writes the
-  // checkpoint, reads its clock, and all workers agree on the step after which they meet next. Only used if all workers
-  // have the same weights (BSP). is_at_meeting() returns whether it is time to call meet(), and meets_after() whether
-  // it will be after `steps` steps of this worker. If a checkpoint is due, meet() returns what it needs.
-  [[nodiscard]] bool meets_after(uint64_t steps) const { return meeting_ != 0 && steps >= meeting_; }
-  [[nodiscard]] bool is_at_meeting() const { return meets_after(parts_.clock.own_steps()); }
-  Result<std::optional<WorkerStates>> meet();
   // Collects the parts of a checkpoint that only each worker has. `why` names the wait.
   Result<WorkerStates> gather(const std::string& why);
 
@@ -97,7 +91,6 @@ class Saver {
   Result<> open_writer();
   [[nodiscard]] Result<> check_disk() const;
   [[nodiscard]] double seconds_to_next_save() const;
-  [[nodiscard]] uint64_t next_meeting() const;
   [[nodiscard]] OwnState own_state() const { return {parts_.training_metrics.sums(), parts_.loss_scale}; }
   [[nodiscard]] CheckpointHeader header(Position position, const kvstore::TrainingState& state,
                                         WorkerStates states) const;
@@ -112,9 +105,6 @@ class Saver {
   bool best_is_unsaved_ = false;      // whether the weights are the best so far and not saved yet
   std::vector<int64_t> kept_epochs_;  // epochs of the checkpoints that the leader has written and not removed
   SteadyTime last_save_;
-  uint64_t meeting_ = 0;  // all workers meet after this many steps of their own; 0: never
-  SteadyTime last_meeting_;
-  uint64_t steps_at_meeting_ = 0;  // steps of this process at the last meeting
 };
 
 }  // namespace dtrain::train

@@ -40,6 +40,7 @@ class Trainer::Impl {
   Result<Next> agree_on_next(bool is_whole);
   Result<> divide_among_live();
   Result<> divide_rest_among_live();
+  Result<> save_within_epoch();
   void adopt(RecordDivision now, std::vector<uint32_t> live);
   Result<> share_weights();
   Result<const data::LoadedBatch*> next_batch();
@@ -50,7 +51,6 @@ class Trainer::Impl {
   [[nodiscard]] bool next_step_follows() const;
   void tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait, double network_wait_s);
   Result<> evaluate_within_epoch();
-  Result<> save_within_epoch();
   Result<> end_epoch();
   Result<> save_and_evaluate();
   Result<> save_epoch();
@@ -82,6 +82,7 @@ class Trainer::Impl {
   std::string job_text_;                 // the JobSpec of these workers
   bool is_reading_ = false;              // whether a pass over the data is in progress
   bool is_ahead_ = false;                // whether the next step was launched before the last one was finished
+  bool must_save_ = false;               // whether a checkpoint is due at the border where the workers have met
   bool must_stop_ = false;               // whether the coordinator has refused the next step when launch_next() asked
   SteadyTime step_began_;                // when the last step began
   bool stopped_ = false;
@@ -181,8 +182,7 @@ Result<> Trainer::Impl::begin() {
   DT_TRY(const AgreedStart agreed,
          agree_on_start(parts_.coordinator, {.start = start,
                                              .continues_checkpoints = continues_checkpoints,
-                                             .metric_sums = reporter_.training_metrics().sums().size(),
-                                             .saves_within_epochs = saver_.wants_meetings()}));
+                                             .metric_sums = reporter_.training_metrics().sums().size()}));
   DT_TRY_VOID(seek(agreed, std::move(start.slots)));
   divided_among_ = parts_.coordinator.live();
   job_text_ = spec_.job_text;
@@ -226,6 +226,7 @@ Result<Trainer::Impl::Next> Trainer::Impl::train_epoch() {
     DT_TRY(const Next next, agree_on_next(is_whole));
     if (next != Next::kContinueEpoch) return next;
     DT_TRY_VOID(divide_rest_among_live());
+    if (must_save_) DT_TRY_VOID(save_within_epoch(), "writing a checkpoint within an epoch");
   }
 }
 
@@ -242,7 +243,7 @@ Result<bool> Trainer::Impl::train_part() {
     DT_TRY_VOID(step());
     DT_TRY_VOID(reporter_.end_step(saver_.longest_save_s()));
     DT_TRY_VOID(evaluate_within_epoch());
-    DT_TRY_VOID(save_within_epoch());
+    DT_TRY_VOID(saver_.check());
   }
 }
 
@@ -269,6 +270,7 @@ Result<> Trainer::Impl::step() {
            clock_.own_steps());
   reporter_.note_rate();
   if (!is_ahead_) DT_TRY_VOID(step_runner_.launch(*batch, clock_.updates()));
+  if (saver_.is_due()) parts_.coordinator.request_border();
   const Result<> launched = launch_next();
   DT_TRY(const bool applied, step_runner_.finish());  // whose errors come before those of the next step
   DT_TRY_VOID(launched);
@@ -309,7 +311,7 @@ bool Trainer::Impl::next_step_follows() const {
   const bool validates_next = every > 0 && validates() && (clock_.position().step + 1) % every == 0;
   const bool is_traced = parts_.tracer != nullptr && parts_.tracer->is_wanted();
   return step_runner_.may_launch_ahead() && clock_.has_step_after_next() && !validates_next && !is_traced &&
-         parts_.pacer == nullptr && !saver_.meets_after(clock_.own_steps() + 1) && !monitor_.is_due(clock_.own_steps());
+         parts_.pacer == nullptr && !monitor_.is_due(clock_.own_steps());
 }
 
 // Passes the time of a step to the tuner, without the time that it waited for other processes, which says nothing about
@@ -369,11 +371,12 @@ Result<> Trainer::Impl::start_pass(int64_t pass, int64_t batch) {
 // What all workers do next. If workers may have different weights, waits until no worker has a step in progress. If
 // workers may be lost, all must also agree on which of them are left.
 Result<Trainer::Impl::Next> Trainer::Impl::agree_on_next(bool is_whole) {
-  const bool stops = !is_whole && parts_.coordinator.border() == 0;
-  if (spec_.epoch.same_weights && !parts_.divide) return stops ? Next::kStop : Next::kEndEpoch;
+  const bool is_at_border = parts_.coordinator.border() > 0, stops = !is_whole && !is_at_border;
+  if (spec_.epoch.same_weights && !parts_.divide && !is_at_border) return stops ? Next::kStop : Next::kEndEpoch;
   DT_TRY_VOID(step_runner_.wait_for_weights());
-  DT_TRY(const AgreedEnd end, clock_.agree_on_end(stops));
+  DT_TRY(const AgreedEnd end, clock_.agree_on_end(stops, saver_.is_due()));
   if (end.border > 0) parts_.coordinator.pass_border(end.border);
+  must_save_ = end.border > 0 && end.saves;
   if (end.some_stop) return Next::kStop;
   return end.border > 0 ? Next::kContinueEpoch : Next::kEndEpoch;
 }
@@ -431,16 +434,13 @@ Result<> Trainer::Impl::share_weights() {
   return {};
 }
 
+// At a border, with no step in progress.
 Result<> Trainer::Impl::save_within_epoch() {
-  DT_TRY_VOID(saver_.check());
-  if (!saver_.is_at_meeting()) return {};
-  DT_TRY(const bool over, epoch_is_over());
-  if (over) return {};
-  DT_TRY(std::optional<WorkerStates> states, saver_.meet());
-  if (!states) return {};
-  DT_TRY_VOID(share_weights(), "writing a checkpoint within an epoch");
+  DT_TRY(WorkerStates states, saver_.gather("a checkpoint within an epoch"));
+  DT_TRY_VOID(share_weights());
   const Span span(timeline(), "checkpoint", "epoch");
-  return save([&] { return saver_.save_last(std::move(*states)); });
+  DT_TRY_VOID(save([&] { return saver_.save_last(std::move(states)); }));
+  return clock_.wait_for_others();
 }
 
 Result<> Trainer::Impl::end_epoch() {

@@ -88,9 +88,9 @@ class Jobs {
 
 TEST_CASE("a job whose process is killed trains to its end after a restart", "[restart]") {
   const std::string kind =
-      GENERATE("-n 2 -s 2 --kv-store dist_sync --deterministic 1 --save-every 0.2s", "-n 2 -s 2 --kv-store dist_async",
-               "-n 2 -s 2 --kv-store dist_ssync --staleness 1", "-n 2 -s 2 --kv-store dist_gsync",
-               "-n 2 -s 0 --kv-store allreduce --deterministic 1 --save-every 0.2s");
+      GENERATE("-n 2 -s 2 --kv-store dist_sync --deterministic 1 --save-every 0.2s",
+               "-n 2 -s 2 --kv-store dist_async --save-every 0.2s", "-n 2 -s 2 --kv-store dist_ssync --staleness 1",
+               "-n 2 -s 2 --kv-store dist_gsync", "-n 2 -s 0 --kv-store allreduce --deterministic 1 --save-every 0.2s");
   INFO(kind);
   const Jobs jobs(command_line(kind.c_str()));
   const bool is_exact = contains(kind, "deterministic");

@@ -143,7 +143,7 @@ TEST_CASE("a job continues to its end without a worker that is killed or stands 
   static constexpr std::array kKinds = {"dist_sync --save-every 0.3s --reshare now",
                                         "dist_sync --update-on worker",
                                         "dist_sync --backup 1 --reshare now",
-                                        "dist_async --reshare now",
+                                        "dist_async --save-every 0.3s --reshare now",
                                         "dist_ssync --staleness 1",
                                         "dist_gsync --reshare now"};
   const size_t kind = GENERATE(range(size_t{0}, kKinds.size()));

@@ -106,11 +106,6 @@ TEST_CASE("flags that a scheme cannot honor are refused", "[job]") {
   CHECK(parsed({"-n", "1", "--kv-store", "dist_async", "--deterministic"}).job.scheme.deterministic);
   CHECK_THAT(refused({"-n", "2", "--data-allocator", "--allow-gaps", "--resplit-every", "1"}),
              Contains("--resplit-every 1 with --allow-gaps"));
-  CHECK_THAT(refused(with_store("dist_gsync", {"--save-every", "60"})), Contains("--save-period"));
-  CHECK_THAT(refused({"-n", "2", "--backup", "1", "--save-every", "60"}), Contains("--save-period"));
-  CHECK_THAT(refused(with_store("dist_async", {"--save-every", "60"})), Contains("--save-period"));
-  // One worker has the same weights as all others.
-  CHECK(parsed({"-n", "1", "--kv-store", "dist_async", "--save-every", "60"}).loop.save_every.count() == 60000);
 }
 
 // Schemes that update the weights once per worker need lr/W (docs/schemes.md).

@@ -63,10 +63,9 @@ TEST_CASE("every kind of message is decoded as it was encoded", "[rpc]") {
       job::IndexProgress{.is_done = true, .offset = uint64_t{1} << 60},
       job::DeviceCount{.devices = 8},
       job::Address{.bytes = "here"},
-      job::RunStart{
-          .position = "epoch 2", .rest = "5", .rate_factor = 0.1, .saves_within_epochs = true, .workers = {worker, {}}},
-      job::EpochEnd{.steps = 9, .stopping = true},
-      job::CheckpointState{.worker = worker, .is_due = true, .next_meeting = 12},
+      job::RunStart{.position = "epoch 2", .rest = "5", .rate_factor = 0.1, .workers = {worker, {}}},
+      job::EpochEnd{.steps = 9, .stopping = true, .border = 3, .saves = true},
+      job::CheckpointState{.worker = worker},
       job::Speed{.samples_per_s = 0.1},
       job::NewGroups{.next_step = 77},
       job::RateChange{.factor = 0.1},

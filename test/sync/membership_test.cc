@@ -896,4 +896,21 @@ TEST_CASE("whatever comes before a border is reached waits for it or takes place
   }
 }
 
+TEST_CASE("a worker may ask for a border, and needs no other one on the way to it", "[sync][membership]") {
+  Conversation job(settings(2, 0));
+  job.start(2, 0);
+  CHECK(notices<Hold>(job.say(100, BorderAsked{Conversation::worker(1)})).size() == 2);
+  CHECK(job.say(110, BorderAsked{Conversation::worker(1)}).empty());
+  (void)job.say(120, Held{Conversation::worker(0), 1, 7});
+  (void)job.say(130, Held{Conversation::worker(1), 1, 7});
+  CHECK(job.say(140, BorderAsked{Conversation::worker(1)}).empty());
+  (void)job.say(150, at_border(0, 1, 0));
+  const auto met = job.say(160, at_border(1, 1, 0));
+  CHECK(all<ReleaseBarrier>(met).size() == 1);
+  CHECK(notices<Hold>(met).empty());
+  CHECK(notices<Hold>(job.say(170, BorderAsked{Conversation::worker(0)})).size() == 2);
+  (void)job.say(180, StopRequested{"a signal"});
+  CHECK(job.say(190, BorderAsked{9'999}).empty());  // a stranger
+}
+
 }  // namespace dtrain::sync::membership

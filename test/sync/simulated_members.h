@@ -93,6 +93,8 @@ class Simulation {
       const int64_t leaves = random_.below(3);
       for (int64_t i = 0; i < leaves; i++) at(500 + random_.below(6'000), [this] { ask_to_leave(); });
       if (random_.below(10) == 0) at(moment, [this] { drain_all(); });
+      const int64_t asks = random_.below(4);
+      for (int64_t i = 0; i < asks; i++) at(500 + random_.below(6'000), [this] { ask_to_meet(); });
       if (random_.below(3) == 0) at(moment, [this] { request_stop(); });
     }
     while (!queue_.empty() && !machine_->ended() && now_ < 200'000) {
@@ -204,6 +206,10 @@ class Simulation {
     const bool by_signal = random_.below(2) == 0;
     if (!by_signal) unanswered_.insert(rank);
     if (!by_signal || !processes_[rank].crashed) send(LeaveAsked{.rank = rank, .by_signal = by_signal});
+  }
+  void ask_to_meet() {
+    Process& p = processes_[static_cast<size_t>(random_.below(workers_))];
+    if (p.admitted && !p.ended) send_from(p, BorderAsked{incarnation(p)});
   }
   void drain_all() {
     drained_all_ = 1;

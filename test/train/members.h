@@ -71,7 +71,14 @@ class Member final : public job::Coordinator {
   [[nodiscard]] uint32_t workers() const override { return meetings_.workers(); }
   Result<bool> may_begin(uint64_t step) override {
     if (before_step) before_step(step);
-    return !stop_at_ || step < *stop_at_;
+    if (stop_at_ && step >= *stop_at_) return false;
+    if (meets_before_steps && step > passed_) border_ = step;
+    return border_ == 0;
+  }
+  [[nodiscard]] uint64_t border() const override { return border_; }
+  void pass_border(uint64_t number) override {
+    passed_ = number;
+    border_ = 0;
   }
   Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) override {
     return meetings_.sum(name, values);
@@ -80,6 +87,7 @@ class Member final : public job::Coordinator {
 
   std::vector<uint32_t> stop_set_of;  // of the last barrier that had them
   std::function<void(uint64_t step)> before_step;
+  bool meets_before_steps = false;  // whether all workers meet at a border before every step but the first
 
  private:
   Result<std::vector<job::Contribution>> gather(const std::string& name, job::Contribution own,
@@ -91,6 +99,7 @@ class Member final : public job::Coordinator {
   Meetings& meetings_;
   uint32_t rank_;
   std::optional<uint64_t> stop_at_;
+  uint64_t border_ = 0, passed_ = 0;
 };
 
 }  // namespace dtrain::train::test

@@ -30,15 +30,6 @@ TEST_CASE("each accuracy level has the time at which it was first reached", "[tr
   CHECK(coarse.note(1, 1, 1).size() == 2);  // 0.4, 0.8
 }
 
-TEST_CASE("the number of steps until the next clock check follows from the pace", "[train]") {
-  CHECK(steps_within(60, 0.1, 0) == 1);
-  CHECK(steps_within(60, 0.1, 8) == 8);
-  CHECK(steps_within(60, 0.1, 1'000'000) == 600);
-  CHECK(steps_within(0, 0.1, 1'000'000) == 1);
-  CHECK(steps_within(-5, 0.1, 1'000'000) == 1);
-  CHECK(steps_within(60, 0, 100) == 100);
-}
-
 TEST_CASE("the pace separates waiting from working", "[train]") {
   Pace pace(10);
   CHECK_FALSE(pace.report(0, at(0)));

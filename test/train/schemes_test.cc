@@ -107,6 +107,7 @@ class Job {
     for (uint32_t w = 0; w < kWorkers; w++) {
       members_.push_back(std::make_unique<Member>(meetings_, w, options.stop_at[w]));
       if (w == 0) members_.back()->before_step = options.before_step;
+      members_.back()->meets_before_steps = spec.save_every_s > 0;
       const ToyOptions toy{.change = w == 1 ? options.change : nullptr,
                            .network = options.network,
                            .rank = w,
@@ -223,13 +224,14 @@ TEST_CASE("a mid-epoch checkpoint has the metric sums and statistics of all work
   const Scheme bsp = schemes()[0];
   const TempDir whole, parts;
   TrainSpec spec = toy_spec("", 3);
-  spec.save_every_s = 1e-9;  // after each step except the last of an epoch
+  spec.save_every_s = 1e-9;  // between all steps
   Job job(bsp, whole, spec);
   for (const Result<TrainOutcome>& outcome : job.run()) REQUIRE(outcome);
   const Checkpoint last = must(read_checkpoint({whole.path("net"), std::nullopt}));
   CHECK(is_at(last.header->position, 2, 1));
   REQUIRE(last.header->metric_sums.size() == kWorkers);
   for (const std::vector<double>& sums : last.header->metric_sums) CHECK(sums.at(0) == kToyBatch);
+  CHECK(must(read_checkpoint({whole.path("net"), 3})).header->worker_steps.empty());  // not those of the last border
 
   for (const char* file : {"net-last.params", "net-last.states"}) {
     std::filesystem::copy_file(whole.path(file), parts.path(file));

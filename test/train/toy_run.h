@@ -88,7 +88,8 @@ class StoppingCoordinator : public LocalCoordinator {
   StoppingCoordinator(const std::atomic<bool>& never, uint64_t stop_at, How how = How::kStop)
       : LocalCoordinator(never), stop_at_(stop_at), how_(how) {}
   Result<bool> may_begin(uint64_t step) override {
-    if (step < stop_at_) return true;
+    DT_TRY(const bool go, LocalCoordinator::may_begin(step));
+    if (step < stop_at_ || !go) return go;
     if (how_ == How::kFail) return fail(Code::kPeerLost, "killed");
     has_ended_ = true;
     return false;

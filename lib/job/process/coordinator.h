@@ -39,6 +39,8 @@ class Coordinator {
   // Whether may_begin has returned false because this worker alone was asked to leave. It then ends without meeting the
   // others, which continue.
   [[nodiscard]] virtual bool leaves() const { return false; }
+  // Asks that all workers meet between two steps. Has no effect while they are on their way to such a border.
+  virtual void request_border() {}
   // The number of the border because of which may_begin has returned false: the workers are to meet, and then continue.
   // 0: may_begin has returned true, or false for another reason.
   [[nodiscard]] virtual uint64_t border() const { return 0; }

@@ -58,10 +58,9 @@ struct BestEpoch {
 };
 // Where training starts. Sent by worker 0; the others send an empty one.
 struct RunStart {
-  std::string position;    // as train::to_text() writes it
-  std::string rest;        // of the epoch in progress, as train::to_text() writes it
-  double rate_factor = 1;  // factor on the schedule's learning rate
-  bool saves_within_epochs = false;
+  std::string position;                   // as train::to_text() writes it
+  std::string rest;                       // of the epoch in progress, as train::to_text() writes it
+  double rate_factor = 1;                 // factor on the schedule's learning rate
   std::vector<WorkerState> workers;       // the state of each worker, indexed by rank; empty: no worker has made a step
   std::optional<BestEpoch> best = {};     // the best accuracy of the run so far
   std::vector<int64_t> kept_epochs = {};  // epochs of the checkpoints that the run has written and not removed
@@ -71,13 +70,11 @@ struct EpochEnd {
   uint64_t steps = 0;  // steps of this worker since the start of the run
   bool stopping = false;
   uint64_t border = 0;  // number of the border; 0: it has reached none
+  bool saves = false;   // whether this worker is to write a checkpoint at the border
 };
-// What a checkpoint needs from each worker. Only worker 0 decides about checkpoints within an epoch; the decisions of
-// others are ignored.
+// What a checkpoint needs from each worker.
 struct CheckpointState {
   WorkerState worker;
-  bool is_due = false;
-  uint64_t next_meeting = 0;  // the next meeting takes place after this number of steps of each worker
 };
 struct Speed {
   double samples_per_s = 0;

@@ -148,14 +148,6 @@ Result<> check_scheme(const Flags& flags) {
   DT_TRY_VOID(check_backup(job));
   DT_TRY_VOID(check_deterministic(job, store));
   DT_TRY_VOID(check_worker_loss(flags, store));
-  // The groups of GSP are not known yet, so its workers may have different weights.
-  const bool same_weights = store.scheme != Scheme::kGsp && plan_of(requested(flags)).same_weights;
-  if (flags.loop.save_every.count() > 0 && !same_weights) {
-    return fail(Code::kUsage,
-                "--save-every: within an epoch, the workers of this {} job have different weights; use --save-period, "
-                "which saves at the end of an epoch, when all workers have the same weights",
-                job.scheme.kv_store);
-  }
   if (job.scheme.resplit_every > 0 && job.scheme.allow_gaps) {
     return fail(
         Code::kUsage,
