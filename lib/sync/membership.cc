@@ -275,10 +275,14 @@ void Machine::settle_barrier(Out& out) {
   for (const auto& [incarnation, process] : processes_) {
     if (process.join.role == Role::kWorker && !process.has_ended && !barrier_->bytes_of.contains(process.rank)) return;
   }
-  // Once the last steps are decided (kStopping), the stop sets stay: those steps come before this barrier, and no
-  // worker begins a later one.
+  // Once the last steps are decided (kStopping), they come before this barrier, and no worker begins a later one. So
+  // the stop sets stay if the job stops, and the last steps say nothing about the new sets if it continues after a
+  // border.
   const std::vector<uint32_t>& stop_set_of = barrier_->first.stop_set_of;
-  if (!stop_set_of.empty() && phase_ != Phase::kStopping) stop_set_of_ = stop_set_of;
+  if (!stop_set_of.empty() && (phase_ != Phase::kStopping || meets_)) {
+    stop_set_of_ = stop_set_of;
+    stop_after_.clear();
+  }
   trains_ = trains_ || barrier_->first.begins_training;
   const bool is_border = phase_ == Phase::kStopping && meets_ && barrier_->border == hold_;
   barrier_.reset();
@@ -472,7 +476,10 @@ std::optional<Notice> Machine::notice_for(const Process& process) const {
   const bool worker = process.join.role == Role::kWorker;
   if (phase_ == Phase::kFailing) return failure_;
   if (phase_ == Phase::kHolding && worker && !process.steps_at_hold) return Hold{hold_};
-  if (phase_ == Phase::kStopping && worker) return StopAfter{hold_, stop_after_.at(stop_set(process)), meets_};
+  if (phase_ == Phase::kStopping && worker) {
+    const auto last = stop_after_.find(stop_set(process));
+    return StopAfter{hold_, last == stop_after_.end() ? 0 : last->second, meets_};
+  }
   if (phase_ == Phase::kFinishing && !worker) return Finish{preempted_};
   return std::nullopt;
 }

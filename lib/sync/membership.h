@@ -423,7 +423,9 @@ class Machine {
   View view_;                                // the newest; without seats before the start
   bool trains_ = false;                      // whether a barrier that begins the training was released
   std::vector<uint32_t> stop_set_of_;        // the stop set of each worker, as in Ready
-  std::map<uint32_t, uint64_t> stop_after_;  // last step of each stop set; filled when all workers have answered Hold
+  // The number of steps of each stop set; filled when all workers have answered Hold. A set that is not in it makes no
+  // step before the border.
+  std::map<uint32_t, uint64_t> stop_after_;
   uint64_t hold_ = 0;                        // number of the newest Hold
   bool meets_ = false;                       // whether the newest Hold leads to a border
   bool must_meet_ = false;                   // whether the workers are to meet at another border

@@ -913,4 +913,25 @@ TEST_CASE("a worker may ask for a border, and needs no other one on the way to i
   CHECK(job.say(190, BorderAsked{9'999}).empty());  // a stranger
 }
 
+TEST_CASE("stop sets that change before a border is reached hold after it", "[sync][membership]") {
+  Conversation job(settings(2, 0));
+  job.start(2, 0, {0, 1});
+  (void)job.say(100, BorderAsked{Conversation::worker(0)});
+  (void)job.say(110, Held{Conversation::worker(0), 1, 7});
+  (void)job.say(120, Held{Conversation::worker(1), 1, 9});
+  // Both have come to the end of an epoch, where they are put into one group.
+  for (const uint32_t rank : {0U, 1U}) {
+    BarrierEnter enter = at_border(rank, 0, 0);
+    enter.stop_set_of = {0, 0};
+    (void)job.say(130, enter);
+  }
+  CHECK(notices<StopAfter>(job.say(140, StreamOpened{Conversation::worker(1)})).at(0).steps == 0);
+  for (const uint32_t rank : {0U, 1U}) (void)job.say(150, at_border(rank, 1, 1));
+  (void)job.say(160, StopRequested{"a signal"});
+  (void)job.say(170, Held{Conversation::worker(0), 2, 20});
+  const auto last = notices<StopAfter>(job.say(180, Held{Conversation::worker(1), 2, 21}));
+  REQUIRE(last.size() == 2);
+  for (const StopAfter& one : last) CHECK(one.steps == 21);
+}
+
 }  // namespace dtrain::sync::membership
