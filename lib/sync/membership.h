@@ -420,16 +420,16 @@ class Machine {
   uint64_t arrivals_ = 0;
   std::optional<Barrier> barrier_;  // the open barrier
   uint64_t barriers_released_ = 0;
-  View view_;                                // the newest; without seats before the start
-  bool trains_ = false;                      // whether a barrier that begins the training was released
-  std::vector<uint32_t> stop_set_of_;        // the stop set of each worker, as in Ready
+  View view_;                          // the newest; without seats before the start
+  bool trains_ = false;                // whether a barrier that begins the training was released
+  std::vector<uint32_t> stop_set_of_;  // the stop set of each worker, as in Ready
   // The number of steps of each stop set; filled when all workers have answered Hold. A set that is not in it makes no
   // step before the border.
   std::map<uint32_t, uint64_t> stop_after_;
-  uint64_t hold_ = 0;                        // number of the newest Hold
-  bool meets_ = false;                       // whether the newest Hold leads to a border
-  bool must_meet_ = false;                   // whether the workers are to meet at another border
-  std::string stop_waits_by_;                // who has asked to stop before a border was reached; empty: nobody
+  uint64_t hold_ = 0;          // number of the newest Hold
+  bool meets_ = false;         // whether the newest Hold leads to a border
+  bool must_meet_ = false;     // whether the workers are to meet at another border
+  std::string stop_waits_by_;  // who has asked to stop before a border was reached; empty: nobody
   bool stop_requested_ = false;
   bool preempted_ = false;  // a worker has stopped because of the request
   StopJob failure_;
