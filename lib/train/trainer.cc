@@ -236,7 +236,7 @@ Result<bool> Trainer::Impl::train_part() {
     if (!is_ahead_) {
       DT_TRY(const bool over, epoch_is_over());
       if (over) return true;
-      if (std::exchange(must_stop_, false)) return false;
+      if (must_stop_) return false;
       DT_TRY(const bool go, parts_.coordinator.may_begin(clock_.updates()));
       if (!go) return false;
     }
@@ -375,7 +375,10 @@ Result<Trainer::Impl::Next> Trainer::Impl::agree_on_next(bool is_whole) {
   if (spec_.epoch.same_weights && !parts_.divide && !is_at_border) return stops ? Next::kStop : Next::kEndEpoch;
   DT_TRY_VOID(step_runner_.wait_for_weights());
   DT_TRY(const AgreedEnd end, clock_.agree_on_end(stops, saver_.is_due()));
-  if (end.border > 0) parts_.coordinator.pass_border(end.border);
+  if (end.border > 0) {
+    parts_.coordinator.pass_border(end.border);
+    must_stop_ = false;
+  }
   must_save_ = end.border > 0 && end.saves;
   if (end.some_stop) return Next::kStop;
   return end.border > 0 ? Next::kContinueEpoch : Next::kEndEpoch;
