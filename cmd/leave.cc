@@ -56,6 +56,7 @@ Result<> find_job(const std::string& root, const std::string& job, job::LaunchFl
   }
   if (jobs.size() > 1) {
     std::vector<std::string> names;
+    names.reserve(jobs.size());
     for (const auto& [name, process] : jobs) names.push_back(name);
     return fail(Code::kUsage, "several jobs are running; name one: dtrain leave RANK JOB. Running jobs: {}",
                 fmt::join(names, ", "));
