@@ -43,14 +43,6 @@ job::RunStart from_proto(const proto::RunStart& message) {
   return start;
 }
 
-void fill(proto::CheckpointState& message, const job::CheckpointState& state) {
-  fill(*message.mutable_worker(), state.worker);
-}
-
-job::CheckpointState from_proto(const proto::CheckpointState& message) {
-  return {.worker = from_proto(message.worker())};
-}
-
 }  // namespace
 
 proto::Contribution to_proto(const job::Contribution& contribution) {
@@ -74,7 +66,7 @@ proto::Contribution to_proto(const job::Contribution& contribution) {
                    message.mutable_epoch_end()->set_border(end.border);
                    message.mutable_epoch_end()->set_saves(end.saves);
                  },
-                 [&](const job::CheckpointState& state) { fill(*message.mutable_checkpoint_state(), state); },
+                 [&](const job::WorkerState& state) { fill(*message.mutable_checkpoint_state(), state); },
                  [&](const job::Speed& speed) { message.mutable_speed()->set_samples_per_s(speed.samples_per_s); },
                  [&](const job::NewGroups& groups) { message.mutable_new_groups()->set_next_step(groups.next_step); },
                  [&](const job::RateChange& change) { message.mutable_rate_change()->set_factor(change.factor); },

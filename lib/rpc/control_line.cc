@@ -86,25 +86,25 @@ void ControlLine::end() {
 
 void ControlLine::request_stop() {
   const MutexLock lock(mutex_);
-  stop_requested_ = true;
+  stop_.is_made = true;
   nudge();
 }
 
 void ControlLine::request_leave() {
   const MutexLock lock(mutex_);
-  leave_requested_ = true;
+  leave_.is_made = true;
   nudge();
 }
 
 void ControlLine::request_border() {
   const MutexLock lock(mutex_);
-  border_requested_ = true;
+  border_.is_made = true;
   nudge();
 }
 
 void ControlLine::pass_border() {
   const MutexLock lock(mutex_);
-  border_requested_ = border_sent_ = false;
+  border_ = {};
 }
 
 void ControlLine::request_trace(uint64_t steps) {
@@ -213,7 +213,7 @@ void ControlLine::open_stream() {
     if (stream_ || ending_ || error_ || Clock::now() < last_try_ + kRetry) return;
     last_try_ = Clock::now();
     answered_ = false;
-    stop_sent_ = leave_sent_ = border_sent_ = false;
+    stop_.is_sent = leave_.is_sent = border_.is_sent = false;
     opened = ControlStream::make(tracker_, channel_, std::move(context), std::make_unique<Events>(*this, ++stream_id_));
     stream_ = opened;
   }
@@ -270,9 +270,9 @@ void ControlLine::send_requests() {
     const MutexLock lock(mutex_);
     if (!stream_) return;
     out = stream_;
-    stops = stop_requested_ && !std::exchange(stop_sent_, stop_requested_);
-    leaves = leave_requested_ && !std::exchange(leave_sent_, leave_requested_);
-    meets = border_requested_ && !std::exchange(border_sent_, border_requested_);
+    stops = stop_.take();
+    leaves = leave_.take();
+    meets = border_.take();
   }
   proto::Up up;
   if (stops) up.mutable_stop();

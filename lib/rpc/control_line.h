@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -66,6 +67,12 @@ class ControlLine {
  private:
   using Clock = std::chrono::steady_clock;
   class Events;
+  // A request that is sent once on each stream.
+  struct Request {
+    bool is_made = false;
+    bool is_sent = false;  // on the open stream
+    bool take() { return is_made && !std::exchange(is_sent, true); }
+  };
 
   void run();
   Result<> beat_until_end();
@@ -113,12 +120,7 @@ class ControlLine {
   job::WorkerProgress progress_ DT_GUARDED_BY(mutex_);
   std::vector<LostLink> lost_links_ DT_GUARDED_BY(mutex_);
   bool has_link_news_ DT_GUARDED_BY(mutex_) = false;  // whether no heartbeat has carried lost_links_ yet
-  bool stop_requested_ DT_GUARDED_BY(mutex_) = false;
-  bool leave_requested_ DT_GUARDED_BY(mutex_) = false;
-  bool border_requested_ DT_GUARDED_BY(mutex_) = false;
-  bool stop_sent_ DT_GUARDED_BY(mutex_) = false;    // on the open stream
-  bool leave_sent_ DT_GUARDED_BY(mutex_) = false;   // on the open stream
-  bool border_sent_ DT_GUARDED_BY(mutex_) = false;  // on the open stream
+  Request stop_ DT_GUARDED_BY(mutex_), leave_ DT_GUARDED_BY(mutex_), border_ DT_GUARDED_BY(mutex_);
   bool finished_ DT_GUARDED_BY(mutex_) = false;
   uint64_t trace_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest trace
   bool preempted_ DT_GUARDED_BY(mutex_) = false;

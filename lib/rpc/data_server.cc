@@ -67,7 +67,7 @@ struct NewestStream {
 
 struct Peer {
   uint32_t rank = 0;
-  std::optional<uint64_t> incarnation;  // nullopt: the worker has lost its seat
+  std::optional<uint64_t> incarnation;  // nullopt: the worker is gone
   std::map<uint32_t, NewestStream> lanes;
 };
 
@@ -123,7 +123,7 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
       if (worker >= peers_.size()) return;
       peers_[worker].incarnation.reset();
     }
-    close_streams(worker, {grpc::StatusCode::PERMISSION_DENIED, "the worker counts as lost"});
+    close_streams(worker, {grpc::StatusCode::PERMISSION_DENIED, "the worker no longer takes part"});
   }
 
  private:

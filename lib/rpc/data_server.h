@@ -48,7 +48,7 @@ class DataServer {
   // happened: the process must end, because a message is lost. on_failure must be short and must not close the server.
   virtual void serve(std::vector<uint64_t> incarnations, kvstore::ServerEvents& events,
                      std::function<void(const Error&)> on_failure) = 0;
-  // The worker has lost its seat: ends its streams, and refuses its incarnation from now on.
+  // The worker is gone: ends its streams, and refuses its incarnation from now on.
   virtual void end_worker(uint32_t worker) = 0;
   // Ends all streams and the listener. No event follows once this has returned.
   virtual void close() = 0;

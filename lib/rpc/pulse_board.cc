@@ -18,24 +18,12 @@ bool PulseBoard::hear(Incarnation incarnation, int64_t sent_us, MemberPulse hear
   return true;
 }
 
-void PulseBoard::mark_lost(const Member& member, const std::string& why) {
+void PulseBoard::mark(const Member& member, bool MemberPulse::*state, const std::string& lost_why) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find(member);
   if (found == entries_.end()) return;
-  found->second.pulse.is_lost = true;
-  found->second.pulse.lost_why = why;
-}
-
-void PulseBoard::mark_ended(const Member& member) {
-  const MutexLock lock(mutex_);
-  const auto found = entries_.find(member);
-  if (found != entries_.end()) found->second.pulse.has_ended = true;
-}
-
-void PulseBoard::mark_left(const Member& member) {
-  const MutexLock lock(mutex_);
-  const auto found = entries_.find(member);
-  if (found != entries_.end()) found->second.pulse.has_left = true;
+  found->second.pulse.*state = true;
+  if (!lost_why.empty()) found->second.pulse.lost_why = lost_why;
 }
 
 std::vector<MemberPulse> PulseBoard::all() const {

@@ -18,15 +18,17 @@ class PulseBoard {
   // separate call.
   bool hear(Incarnation incarnation, int64_t sent_us, MemberPulse heard) DT_EXCLUDES(mutex_);
   // Records that the process is lost and that no further heartbeat of it is expected. `why`: see MemberPulse::lost_why.
-  void mark_lost(const Member& member, const std::string& why) DT_EXCLUDES(mutex_);
+  void mark_lost(const Member& member, const std::string& why) { mark(member, &MemberPulse::is_lost, why); }
   // Records that the process has said goodbye.
-  void mark_ended(const Member& member) DT_EXCLUDES(mutex_);
+  void mark_ended(const Member& member) { mark(member, &MemberPulse::has_ended); }
   // Records that the worker has left as it was asked.
-  void mark_left(const Member& member) DT_EXCLUDES(mutex_);
+  void mark_left(const Member& member) { mark(member, &MemberPulse::has_left); }
   // The pulses of all processes that have reported, in the order of Member.
   [[nodiscard]] std::vector<MemberPulse> all() const DT_EXCLUDES(mutex_);
 
  private:
+  void mark(const Member& member, bool MemberPulse::*state, const std::string& lost_why = "") DT_EXCLUDES(mutex_);
+
   struct Entry {
     Incarnation incarnation = 0;
     int64_t sent_us = 0;

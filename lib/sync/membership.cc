@@ -353,10 +353,7 @@ void Machine::handle(const LeaveAsked& event, Out& out) {
 }
 
 void Machine::let_leave(Process& process, Out& out) {
-  if (std::exchange(process.must_leave, true)) return;
-  for (const auto& [incarnation, other] : processes_) {
-    if (&other == &process) out.push_back(Tell{incarnation, LeaveJob{}});
-  }
+  if (!std::exchange(process.must_leave, true)) out.push_back(Tell{process.join.incarnation, LeaveJob{}});
 }
 
 // Often all processes of a job get the same signal at almost the same time, and then the job is to stop.

@@ -34,12 +34,10 @@ job::RunStart run_start(const OwnStart& own, size_t workers) {
   return told;
 }
 
-job::CheckpointState checkpoint_state(const OwnState& own) {
+job::WorkerState worker_state(const OwnState& own) {
   const LossScale::State loss_scale = own.loss_scale.kept();
-  return {.worker = {.steps = 0,
-                     .loss_scale = loss_scale.scale,
-                     .good_steps = loss_scale.good_steps,
-                     .metric_sums = own.metric_sums}};
+  return {
+      .steps = 0, .loss_scale = loss_scale.scale, .good_steps = loss_scale.good_steps, .metric_sums = own.metric_sums};
 }
 
 }  // namespace
@@ -89,10 +87,9 @@ Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, const OwnEnd
 }
 
 Result<WorkerStates> gather_states(job::Coordinator& coordinator, const std::string& why, const OwnState& own) {
-  DT_TRY(std::vector<job::CheckpointState> all, coordinator.all_gather(why, checkpoint_state(own)));
+  DT_TRY(std::vector<job::WorkerState> all, coordinator.all_gather(why, worker_state(own)));
   WorkerStates states;
-  for (job::CheckpointState& state : all) {
-    job::WorkerState& worker = state.worker;
+  for (job::WorkerState& worker : all) {
     if (own.loss_scale.is_dynamic()) states.loss_scales.push_back({worker.loss_scale, worker.good_steps});
     states.metric_sums.push_back(std::move(worker.metric_sums));
   }

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 
 #include "base/random.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
+#include "support/drawn_seeds.h"
 
 using namespace dtrain;
 using namespace dtrain::test;
@@ -24,15 +24,12 @@ constexpr double kNoise = 3;          // added to bounds: time for processes to 
 // DTRAIN_KILL_SEEDS=1-50 and DTRAIN_KILL_HEARTBEATS=default give more kills, with the heartbeats that users have
 // (CONTRIBUTING.md has the command).
 struct Campaign {
-  uint64_t first_seed = 1, last_seed = 3;
+  DrawnSeeds seeds = {.first = 1, .last = 3};
   Heartbeats heartbeats = Heartbeats::kShort;
 
   static Campaign from_environment() {
     Campaign campaign;
-    const char* seeds = std::getenv("DTRAIN_KILL_SEEDS");
-    if (seeds != nullptr && std::sscanf(seeds, "%lu-%lu", &campaign.first_seed, &campaign.last_seed) != 2) {
-      throw std::runtime_error(std::string("DTRAIN_KILL_SEEDS is FIRST-LAST, not ") + seeds);
-    }
+    campaign.seeds = drawn_seeds("DTRAIN_KILL_SEEDS", campaign.seeds);
     const char* heartbeats = std::getenv("DTRAIN_KILL_HEARTBEATS");
     if (heartbeats != nullptr && std::string(heartbeats) == "default") campaign.heartbeats = Heartbeats::kDefault;
     return campaign;
@@ -46,8 +43,8 @@ struct Campaign {
   template <class SecondsOf>
   void run(SecondsOf&& seconds_of) const {
     double longest = 0;
-    for (uint64_t seed = first_seed; seed <= last_seed; seed++) longest = std::max(longest, seconds_of(seed));
-    WARN("seeds " << first_seed << " to " << last_seed << ": the last survivor ended " << longest
+    for (uint64_t seed = seeds.first; seed <= seeds.last; seed++) longest = std::max(longest, seconds_of(seed));
+    WARN("seeds " << seeds.first << " to " << seeds.last << ": the last survivor ended " << longest
                   << " s after the death");
   }
 };

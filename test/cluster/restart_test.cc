@@ -2,14 +2,13 @@
 // must hold: the job trains to its end, and with --deterministic the result has the bits of a run without the kill.
 
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
 
 #include "base/file.h"
 #include "base/random.h"
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
 #include "support/command_line.h"
+#include "support/drawn_seeds.h"
 #include "support/must.h"
 #include "support/process_of_job.h"
 #include "support/text.h"
@@ -21,16 +20,6 @@ using dtrain::test::contains;
 namespace {
 
 constexpr double kRunSeconds = 240;
-
-// By default, a job of each kind is killed once. DTRAIN_RESTART_SEEDS=1-100 kills each kind a hundred times.
-std::pair<uint64_t, uint64_t> seeds() {
-  uint64_t first = 1, last = 1;
-  const char* given = std::getenv("DTRAIN_RESTART_SEEDS");
-  if (given != nullptr && std::sscanf(given, "%lu-%lu", &first, &last) != 2) {
-    throw std::runtime_error(std::string("DTRAIN_RESTART_SEEDS is FIRST-LAST, not ") + given);
-  }
-  return {first, last};
-}
 
 class Jobs {
  public:
@@ -95,7 +84,8 @@ TEST_CASE("a job whose process is killed trains to its end after a restart", "[r
   const Jobs jobs(command_line(kind.c_str()));
   const bool is_exact = contains(kind, "deterministic");
   if (is_exact) REQUIRE(jobs.run("whole", {}).code == 0);
-  const auto [first, last] = seeds();
+  // By default, a job of each kind is killed once. DTRAIN_RESTART_SEEDS=1-100 kills each kind a hundred times.
+  const auto [first, last] = drawn_seeds("DTRAIN_RESTART_SEEDS");
   for (uint64_t seed = first; seed <= last; seed++) {
     INFO("seed " << seed);
     const std::string run_dir = "run" + std::to_string(seed);

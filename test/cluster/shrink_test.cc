@@ -5,7 +5,6 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <sstream>
 
@@ -15,6 +14,7 @@
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
 #include "support/command_line.h"
+#include "support/drawn_seeds.h"
 #include "support/must.h"
 #include "support/process_of_job.h"
 #include "support/text.h"
@@ -27,16 +27,6 @@ namespace {
 
 constexpr double kRunSeconds = 240;
 constexpr uint64_t kWorkers = 3;
-
-// By default, each scheme loses one worker. DTRAIN_SHRINK_SEEDS=1-100 runs each a hundred times.
-std::pair<uint64_t, uint64_t> seeds() {
-  uint64_t first = 1, last = 1;
-  const char* given = std::getenv("DTRAIN_SHRINK_SEEDS");
-  if (given != nullptr && std::sscanf(given, "%lu-%lu", &first, &last) != 2) {
-    throw std::runtime_error(std::string("DTRAIN_SHRINK_SEEDS is FIRST-LAST, not ") + given);
-  }
-  return {first, last};
-}
 
 class Jobs {
  public:
@@ -149,7 +139,8 @@ TEST_CASE("a job continues to its end without a worker that is killed or stands 
   const size_t kind = GENERATE(range(size_t{0}, kKinds.size()));
   INFO(kKinds[kind]);
   const Jobs jobs(command_line("--kv-store", kKinds[kind]));
-  const auto [first, last] = seeds();
+  // By default, each scheme loses one worker. DTRAIN_SHRINK_SEEDS=1-100 runs each a hundred times.
+  const auto [first, last] = drawn_seeds("DTRAIN_SHRINK_SEEDS");
   for (uint64_t seed = first; seed <= last; seed++) {
     INFO("seed " << seed);
     run_with_loss(jobs, "run" + std::to_string(seed), RandomStream(seed, Use::kFaults, kind));

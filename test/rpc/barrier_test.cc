@@ -65,7 +65,7 @@ TEST_CASE("every kind of message is decoded as it was encoded", "[rpc]") {
       job::Address{.bytes = "here"},
       job::RunStart{.position = "epoch 2", .rest = "5", .rate_factor = 0.1, .workers = {worker, {}}},
       job::EpochEnd{.steps = 9, .stopping = true, .border = 3, .saves = true},
-      job::CheckpointState{.worker = worker},
+      worker,
       job::Speed{.samples_per_s = 0.1},
       job::NewGroups{.next_step = 77},
       job::RateChange{.factor = 0.1},

@@ -72,10 +72,6 @@ struct EpochEnd {
   uint64_t border = 0;  // number of the border; 0: it has reached none
   bool saves = false;   // whether this worker is to write a checkpoint at the border
 };
-// What a checkpoint needs from each worker.
-struct CheckpointState {
-  WorkerState worker;
-};
 struct Speed {
   double samples_per_s = 0;
 };
@@ -98,7 +94,7 @@ struct BatchDurations {
 };
 
 using Contribution =
-    std::variant<Chunk, FileCount, IndexProgress, DeviceCount, Address, RunStart, EpochEnd, CheckpointState, Speed,
+    std::variant<Chunk, FileCount, IndexProgress, DeviceCount, Address, RunStart, EpochEnd, WorkerState, Speed,
                  NewGroups, RateChange, WorkerTimes, BatchDurations, PairAddresses>;
 
 }  // namespace dtrain::job

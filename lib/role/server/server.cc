@@ -171,7 +171,7 @@ std::vector<sync::Seat> seats_at_start(const rpc::JoinReply& reply) {
   return seats;
 }
 
-// Waits for the end of the job. Meanwhile takes the workers that are lost out of all rounds.
+// Waits for the end of the job. Meanwhile takes the workers that are gone out of all rounds.
 Result<> follow_views(rpc::ControlClient& control, sync::View start, rpc::DataServer& data, kvstore::Shard& shard,
                       const Log& log) {
   sync::seat::Server seats(std::move(start));
@@ -184,7 +184,7 @@ Result<> follow_views(rpc::ControlClient& control, sync::View start, rpc::DataSe
       std::visit(Overloaded{[&](const sync::seat::EndStreams& end) { data.end_worker(end.rank); },
                             [&](const sync::seat::LeaveRounds& leave) {
                               shard.leave(leave.rank);
-                              log.info("worker {} was lost; no round waits for it", leave.rank);
+                              log.info("worker {} no longer takes part; no round waits for it", leave.rank);
                             }},
                  effect);
     }
