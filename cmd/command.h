@@ -44,6 +44,7 @@ Result<int> score(const Call& call);
 Result<int> simulate(const Call& call);
 Result<int> ps(const Call& call);
 Result<int> kill(const Call& call);
+Result<int> join(const Call& call);
 Result<int> leave(const Call& call);
 Result<int> help(const Call& call);
 Result<int> completion(const Call& call);

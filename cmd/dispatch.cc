@@ -51,6 +51,7 @@ const std::vector<SubCommand>& grammar() {
       {{"doctor"}, doctor, false, "examine the hosts of a job before it runs"},
       {{"ps"}, ps, false, "list the running jobs on this host, or with -H on other hosts"},
       {{"set-rate"}, set_rate, false, "change the learning rate of a run while it trains"},
+      {{"join"}, join, true, "add a worker to a running job"},
       {{"leave"}, leave, false, "take a worker out of a running job"},
       {{"kill"}, kill, false, "end the processes of a job"},
       {{"package"}, package, false, "write an archive of the program with its libraries"},
@@ -168,7 +169,7 @@ Result<int> run(std::vector<std::string> arguments, const job::Environment& envi
 Result<int> dispatch(const std::vector<std::string>& arguments, const job::Environment& environment) {
   DT_TRY(const int code, run(arguments, environment));
   const SubCommand* command = named_by(arguments);
-  const bool trains = computes(arguments) && (command == nullptr || command->words[0] == "train");
+  const bool trains = computes(arguments) && (command == nullptr || command->run == train || command->run == join);
   // The output of any command but train is its result, so losing it is an error. The results of train are files.
   if (!trains && code == job::kExitOk) DT_TRY_VOID(flush_output());
   return code;

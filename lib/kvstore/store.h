@@ -76,8 +76,13 @@ class Store {
   // Called on every worker before the first step. Distributes rank 0's weights, statistics and state (zeros if it has
   // no arrays) to all devices of all workers. `devices` are this worker's; the weights are taken from the first one.
   // When the call returns, all views hold the distributed weights and statistics. The counters of `state` must be the
-  // same on every worker.
+  // same on every worker. A store of a worker that joins the running job takes over the newest weights, and a state
+  // that it needs, from the servers instead.
   virtual Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) = 0;
+
+  // Called by one worker, between steps, when others are about to join the running job: lets their initialize() take
+  // over everything from the servers.
+  virtual Result<> hand_over() { return {}; }
 
   // The number of the next step; called between steps. Numbers continue from the updates of the state that was given to
   // initialize(). Rounds that the other workers have completed without this one are skipped. May block until the

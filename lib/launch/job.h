@@ -59,6 +59,10 @@ struct Job {
   bool joins_scheduler = false;
   // True: if a worker is lost, the scheduler decides whether the job continues without it (--on-worker-loss).
   bool may_lose_workers = false;
+  // The worker that takes the place of the lost one with this rank (--on-worker-loss wait), and how often one is
+  // started. Null: none is.
+  std::function<Command(const std::string& scheduler_address, int rank)> replacement = {};
+  int64_t replacements_max = 0;
   // Called each time that the scheduler reports the job's progress; may be null.
   std::function<void(const job::Progress& progress)> on_progress = {};
 };

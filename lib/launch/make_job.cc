@@ -187,6 +187,16 @@ Command command_for(const Common& common, const std::string& role, int rank, int
   return command;
 }
 
+// The worker that takes the place of a lost one. Where the run starts from does not concern it.
+Command replacement_of(const Common& common, int rank, const std::string& scheduler) {
+  Command command = command_for(common, "worker", rank, rank, scheduler);
+  const std::vector<std::string> flags(command.arguments.begin() + 1, command.arguments.end());
+  command.arguments = {command.arguments.front(), "join"};
+  append(command.arguments, job::without_flags(flags, {"resume", "retrain", "load-epoch", "overwrite"}));
+  append(command.environment, {fmt::format("{}=1", job::kLauncherVariable)});
+  return command;
+}
+
 // Servers come before workers, so that workers spend less time waiting for their servers.
 std::vector<Command> others(const Common& common, int workers, int servers, const std::string& scheduler) {
   std::vector<Command> commands;
@@ -351,6 +361,10 @@ Job make_job(const JobSetting& setting) {
   job.is_for_people = setting.is_for_people;
   job.token = common.token;
   job.may_lose_workers = setting.flags.job.scheme.on_worker_loss != job::OnWorkerLoss::kFail;
+  if (setting.flags.job.scheme.on_worker_loss == job::OnWorkerLoss::kWait) {
+    job.replacement = [=](const std::string& scheduler, int rank) { return replacement_of(common, rank, scheduler); };
+    job.replacements_max = setting.flags.launch.max_restarts;
+  }
   job.allow_mixed_builds = setting.flags.launch.allow_mixed_builds;
   const int64_t port = setting.flags.launch.port;
   const std::string host = common.loopback ? kLoopback : common.address;

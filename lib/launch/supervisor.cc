@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -77,6 +78,8 @@ class Supervisor {
   void on_end(Member& member, const Ended& how);
   void tell_scheduler(const Member& member, const Ended& ended);
   [[nodiscard]] bool may_continue_without(const Ended& ended) const;
+  [[nodiscard]] bool is_newest(const Member& member) const;
+  void replace(std::string_view rank);
   void on_lost(size_t host_number, const Error& error);
   void on_failure(const Ended& ended);
   void on_deadline();
@@ -109,7 +112,9 @@ class Supervisor {
   std::vector<std::vector<size_t>> members_on_;
   size_t running_ = 0, workers_running_ = 0;
   ShownLines shown_{job_.is_for_people};
-  std::vector<Ended> ended_;  // the processes that have ended, in chronological order
+  std::vector<Ended> ended_;       // the processes that have ended, in chronological order
+  std::string scheduler_address_;  // set once others_started_
+  int64_t replacements_ = 0;       // how many workers have taken the place of a lost one
   std::map<std::string, uint64_t> peak_rss_bytes_;
   std::vector<std::string> findings_;  // findings that the scheduler has reported
   std::optional<Error> start_error_;   // an error of the launcher itself
@@ -173,6 +178,7 @@ Result<> Supervisor::launch(const Command& command) {
 
 void Supervisor::launch_others(const std::string& address) {
   others_started_ = true;
+  scheduler_address_ = address;
   phase_ = JobPhase::kRunning;
   deadline_.reset();  // from now on the scheduler enforces --start-timeout
   if (!job_.joins_scheduler) hosts_.front()->record_scheduler(address, job_.token);
@@ -266,6 +272,10 @@ bool Supervisor::on_scheduler_line(const std::string& line) {
     if (phase_ == JobPhase::kStarting) launch_others(line.substr(job::kAddressLine.size()));
     return true;
   }
+  if (line.starts_with(job::kReplaceLine)) {
+    replace(std::string_view(line).substr(job::kReplaceLine.size()));
+    return true;
+  }
   if (line.starts_with(job::kFindingLine)) {
     if (findings_.size() < kFindingsMax) findings_.push_back(line.substr(job::kFindingLine.size()));
     return true;
@@ -353,7 +363,7 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   if (code_of(ended) != job::kExitOk && may_continue_without(ended)) {
     ended_.back().was_spared = true;
     say(fmt::format("{} {}", ended.name, describe(ended)));
-    shown_.lost(member.command);
+    if (is_newest(member)) shown_.lost(member.command);
   } else if (code_of(ended) != job::kExitOk) {
     if (!failed_at_) failed_at_ = Clock::now();
     if (code_of(ended) == job::kExitDevice) failed_hosts_.insert(member.command.host_number);
@@ -373,9 +383,30 @@ bool Supervisor::may_continue_without(const Ended& ended) const {
          phase_ < JobPhase::kStopping;
 }
 
+// Whether no other process was started in the place of this one.
+bool Supervisor::is_newest(const Member& member) const {
+  const auto newest = std::find_if(members_.rbegin(), members_.rend(),
+                                   [&](const Member& other) { return other.command.name() == member.command.name(); });
+  return &*newest == &member;
+}
+
+// Starts another worker with this rank. The one that was lost may still run, for instance if it was suspended; it
+// cannot do any harm, and ends when it learns that it is lost.
+void Supervisor::replace(std::string_view rank) {
+  if (!job_.replacement || phase_ != JobPhase::kRunning || replacements_ >= job_.replacements_max) return;
+  const Command command = job_.replacement(scheduler_address_, std::atoi(std::string(rank).c_str()));
+  if (const Result<> started = launch(command); !started) {
+    return say(fmt::format("another {} cannot be started: {}", command.name(), started.error().message));
+  }
+  replacements_++;
+  say(fmt::format("another {} is started on {} ({} of {}, --max-restarts)", command.name(), command.host, replacements_,
+                  job_.replacements_max));
+}
+
 // Without this report, the scheduler would give a process that was killed time to open its connection again.
 void Supervisor::tell_scheduler(const Member& member, const Ended& ended) {
   if (job_.joins_scheduler || member.command.role == "scheduler" || !members_.front().running) return;
+  if (!is_newest(member)) return;
   const job::Role role = member.command.role == "server" ? job::Role::kServer : job::Role::kWorker;
   hosts_.front()->send(0, job::ended_line({{role, member.command.rank}, describe(ended)}) + "\n");
 }

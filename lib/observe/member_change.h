@@ -1,4 +1,4 @@
-// A worker that a job has lost, or that has left it as it was asked, and without which the job continues.
+// A worker that a job has lost, that has left it as it was asked, or that has joined it, while the job continues.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,13 @@
 namespace dtrain::observe {
 
 struct MemberChange {
-  std::string who;       // a text such as "worker 3"
-  std::string host;      // its host name
-  bool is_lost = false;  // false: it has left
-  std::string why;       // of a loss: a text such as "its process was killed by signal 9 (Killed)"; otherwise empty
-  uint64_t steps = 0;    // steps that it had reported
-  double seconds = 0;    // since the start of the job
+  enum class Kind { kLost, kLeft, kJoined };
+  Kind kind = Kind::kLost;
+  std::string who;     // a text such as "worker 3"
+  std::string host;    // its host name
+  std::string why;     // of a loss: a text such as "its process was killed by signal 9 (Killed)"; otherwise empty
+  uint64_t steps = 0;  // steps that it had reported; 0 for one that joins
+  double seconds = 0;  // since the start of the job
 };
 
 // The change as a JSON object, for job::kFindingLine: {"change": {"process": "worker 3", "change": "lost", ...}}.

@@ -28,6 +28,7 @@ void fill(proto::RunStart& message, const job::RunStart& start) {
     message.mutable_best()->set_epoch(start.best->epoch);
     message.mutable_best()->set_accuracy(start.best->accuracy);
   }
+  message.set_has_handed_over(start.has_handed_over);
   message.mutable_kept_epochs()->Assign(start.kept_epochs.begin(), start.kept_epochs.end());
 }
 
@@ -37,7 +38,8 @@ job::RunStart from_proto(const proto::RunStart& message) {
                       .rate_factor = message.rate_factor() == 0 ? 1 : message.rate_factor(),
                       .workers = {},
                       .best = {},
-                      .kept_epochs = {message.kept_epochs().begin(), message.kept_epochs().end()}};
+                      .kept_epochs = {message.kept_epochs().begin(), message.kept_epochs().end()},
+                      .has_handed_over = message.has_handed_over()};
   for (const proto::WorkerState& worker : message.workers()) start.workers.push_back(from_proto(worker));
   if (message.has_best()) start.best = job::BestEpoch{message.best().epoch(), message.best().accuracy()};
   return start;

@@ -43,12 +43,16 @@ proto::JoinRequest to_proto(const JoinRequest& request, Incarnation incarnation)
   message.set_records_train(request.records_train);
   message.set_records_val(request.records_val);
   message.set_lacks_index(request.lacks_index);
+  message.set_data_hash(request.data_hash);
+  message.set_is_late(request.is_late);
+  message.set_is_launched(request.is_launched);
   return message;
 }
 
 JoinReply from_proto(const proto::JoinReply& message) {
   JoinReply reply;
   reply.rank = message.rank();
+  reply.seats = message.seats();
   reply.job_text = message.job_text();
   reply.records_train = message.records_train();
   reply.records_val = message.records_val();
@@ -57,6 +61,15 @@ JoinReply from_proto(const proto::JoinReply& message) {
     reply.nodes.push_back({{role, node.rank()}, node.incarnation(), node.address()});
   }
   return reply;
+}
+
+std::vector<uint32_t> empty_seats(const proto::JoinReply& reply) {
+  std::set<uint32_t> empty;
+  for (uint32_t rank = 0; rank < reply.seats(); rank++) empty.insert(rank);
+  for (const proto::Node& node : reply.nodes()) {
+    if (node.role() == proto::ROLE_WORKER) empty.erase(node.rank());
+  }
+  return {empty.begin(), empty.end()};
 }
 
 class GrpcControlClient final : public ControlClient {
@@ -80,6 +93,7 @@ class GrpcControlClient final : public ControlClient {
       }
       message.set_records_train(records.train);
       message.set_records_val(records.val);
+      message.set_data_hash(records.hash);
       message.set_prepared(true);
       DT_TRY(reply, second_join(message));
     }
@@ -91,7 +105,7 @@ class GrpcControlClient final : public ControlClient {
   void request_stop() override {
     const MutexLock lock(mutex_);
     stop_requested_ = true;
-    if (joined_) return line_.request_stop();
+    if (takes_part_) return line_.request_stop();
     for (grpc::ClientContext* context : open_calls_) context->TryCancel();
     changed_.notify_all();
   }
@@ -99,7 +113,7 @@ class GrpcControlClient final : public ControlClient {
   void request_leave() override {
     {
       const MutexLock lock(mutex_);
-      if (joined_) return line_.request_leave();
+      if (takes_part_) return line_.request_leave();
     }
     request_stop();
   }
@@ -118,6 +132,19 @@ class GrpcControlClient final : public ControlClient {
     std::vector<uint32_t> ranks = Coordinator::live();
     std::erase_if(ranks, [this](uint32_t rank) { return std::ranges::binary_search(gone_, rank); });
     return ranks;
+  }
+  std::vector<uint32_t> newcomers() const override { return newcomers_; }
+  Result<std::vector<job::Contribution>> take_part() override {
+    proto::BarrierRequest request;
+    request.set_joins(true);
+    DT_TRY(const proto::BarrierReply reply, enter_barrier("the border with which this worker joins", request));
+    barriers_ = reply.seq() + 1;
+    {
+      const MutexLock lock(mutex_);
+      takes_part_ = true;
+      if (stop_requested_) line_.request_leave();
+    }
+    return contributions_of(reply, "the border with which this worker joins");
   }
   Result<bool> may_begin(uint64_t step) override { return gate_.may_begin(step); }
   bool leaves() const override { return gate_.has_left(); }
@@ -151,30 +178,12 @@ class GrpcControlClient final : public ControlClient {
                   bytes, job::kContributionBytesMax);
     }
     DT_TRY(const proto::BarrierReply reply, enter_barrier(name, std::move(request)));
-    std::vector<job::Contribution> all;
-    size_t bytes_of_all = 0, seen = 0;
-    for (const proto::Contribution& message : reply.contributions()) {
-      bytes_of_all += message.ByteSizeLong();
-      if (bytes_of_all > job::kGatherBytesMax) {
-        return fail(Code::kInternal, "barrier '{}': the workers' messages have more than {} bytes", name,
-                    job::kGatherBytesMax);
-      }
-      const auto rank = static_cast<uint32_t>(seen++);
-      std::optional<job::Contribution> one = rpc::from_proto(message);
-      if (one) all.push_back(std::move(*one));
-      if (!one && !std::ranges::binary_search(reply.gone(), rank)) {
-        return fail(Code::kInternal, "barrier '{}': worker {} sent no message", name, rank);
-      }
-    }
-    if (seen != workers()) {
-      return fail(Code::kInternal, "barrier '{}' returned the messages of {} workers instead of {}", name, seen,
-                  workers());
-    }
-    return all;
+    return contributions_of(reply, name);
   }
 
   void report(const job::WorkerProgress& progress) override { line_.report(progress); }
   void fail_with(const Error& error) override { line_.fail(error); }
+  void acknowledge_view(uint64_t number) override { line_.acknowledge_view(number); }
   void report_lost_links(std::vector<LostLink> links) override { line_.report_lost_links(std::move(links)); }
   Result<std::optional<sync::View>> wait_view() override { return line_.wait_view(); }
   Result<> state() const override {
@@ -217,7 +226,9 @@ class GrpcControlClient final : public ControlClient {
   // Why calls must end: the job's error, or a signal that came before the join was answered. Nullopt if they need not.
   std::optional<Error> why_not() const DT_REQUIRES(mutex_) {
     if (auto error = line_.error()) return error;
-    if (stop_requested_ && !joined_) return Error{Code::kPreempted, "asked to stop before the job had started", {}};
+    if (stop_requested_ && !takes_part_) {
+      return Error{Code::kPreempted, "asked to stop before this process took part in the job", {}};
+    }
     return std::nullopt;
   }
 
@@ -261,6 +272,29 @@ class GrpcControlClient final : public ControlClient {
     }
   }
 
+  // The workers' messages of an all-gather, in the order of ranks. Those that are gone or join with it may lack one.
+  Result<std::vector<job::Contribution>> contributions_of(const proto::BarrierReply& reply,
+                                                          const std::string& name) const {
+    std::vector<job::Contribution> all;
+    size_t bytes_of_all = 0, seen = 0;
+    for (const proto::Contribution& message : reply.contributions()) {
+      bytes_of_all += message.ByteSizeLong();
+      if (bytes_of_all > job::kGatherBytesMax) {
+        return fail(Code::kInternal, "barrier '{}': the workers' messages have more than {} bytes", name,
+                    job::kGatherBytesMax);
+      }
+      const auto rank = static_cast<uint32_t>(seen++);
+      std::optional<job::Contribution> one = rpc::from_proto(message);
+      if (one) all.push_back(std::move(*one));
+      const bool may_lack =
+          std::ranges::binary_search(reply.gone(), rank) || std::ranges::binary_search(reply.joined(), rank);
+      if (!one && !may_lack) return fail(Code::kInternal, "barrier '{}': worker {} sent no message", name, rank);
+    }
+    if (seen == workers()) return all;
+    return fail(Code::kInternal, "barrier '{}' returned the messages of {} workers instead of {}", name, seen,
+                workers());
+  }
+
   Result<proto::BarrierReply> enter_barrier(const std::string& name, proto::BarrierRequest request) {
     request.set_incarnation(options_.incarnation);
     request.set_name(name);
@@ -273,20 +307,24 @@ class GrpcControlClient final : public ControlClient {
     if (!reply) return tl::unexpected(std::move(reply).error().with(fmt::format("in barrier '{}'", name)));
     barriers_++;
     gone_.assign(reply->gone().begin(), reply->gone().end());
+    newcomers_.assign(reply->joined().begin(), reply->joined().end());
     return std::move(*reply);
   }
 
   // Sends the first join. Once it is answered, the process is a member of the job.
   Result<proto::JoinReply> first_join(const proto::JoinRequest& request) {
-    const Waits::Wait wait(waits_, [this] { return "all processes to join at " + to_text(options_.scheduler); });
+    const char* whom = request.is_late() ? "the job to admit this worker" : "all processes to join";
+    const Waits::Wait wait(waits_, [this, whom] { return fmt::format("{} at {}", whom, to_text(options_.scheduler)); });
     DT_TRY(proto::JoinReply reply, call_join(request), "joining the job at {}", to_text(options_.scheduler));
     {
       const MutexLock lock(mutex_);
       rank_ = reply.rank();
-      workers_ = static_cast<uint32_t>(from_proto(reply).of(Role::kWorker).size());
+      workers_ = reply.seats();
       joined_ = true;
-      if (stop_requested_) line_.request_stop();
+      takes_part_ = !request.is_late();
+      if (stop_requested_ && takes_part_) line_.request_stop();
     }
+    gone_ = empty_seats(reply);
     line_.start(reply.scheduler(), {role_of(request.role()), reply.rank()});
     return reply;
   }
@@ -383,8 +421,9 @@ class GrpcControlClient final : public ControlClient {
   Waits& waits_;
   Log log_;
   StepGate gate_;
-  uint64_t barriers_ = 0;       // barriers that the calling thread has passed
-  std::vector<uint32_t> gone_;  // the workers that were lost or had left before the last of them ended
+  uint64_t barriers_ = 0;            // barriers that the calling thread has passed
+  std::vector<uint32_t> gone_;       // the ranks for which nobody took part when the last of them ended
+  std::vector<uint32_t> newcomers_;  // the ranks of the workers that have joined with the last of them
   std::function<void(const Error&)> callback_;
 
   mutable Mutex mutex_;
@@ -392,6 +431,7 @@ class GrpcControlClient final : public ControlClient {
   uint32_t rank_ DT_GUARDED_BY(mutex_) = 0;
   uint32_t workers_ DT_GUARDED_BY(mutex_) = 0;
   bool joined_ DT_GUARDED_BY(mutex_) = false;
+  bool takes_part_ DT_GUARDED_BY(mutex_) = false;  // false while a worker that joins the running job is not live
   bool stop_requested_ DT_GUARDED_BY(mutex_) = false;
   std::set<grpc::ClientContext*> open_calls_ DT_GUARDED_BY(mutex_);
 

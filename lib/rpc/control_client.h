@@ -76,9 +76,11 @@ class ControlClient : public job::Coordinator {
   // stays lost for the heartbeat timeout, the scheduler decides which end counts as lost. Any thread may call this.
   virtual void report_lost_links(std::vector<LostLink> links) = 0;
 
-  // For servers: returns the newest view when a worker was lost or has left since the last call, and nullopt when all
-  // workers are done. kPreempted if the job was asked to stop; the job's error if it failed.
+  // For servers: returns the newest view when it has changed since the last call, and nullopt when all workers are
+  // done. kPreempted if the job was asked to stop; the job's error if it failed.
   virtual Result<std::optional<sync::View>> wait_view() = 0;
+  // Tells the scheduler that this server has carried out the view with this number.
+  virtual void acknowledge_view(uint64_t number) = 0;
 
   // Reports to the scheduler that this process ends, with its error if it has one. Retries until the scheduler has
   // acknowledged the report, for at most scheduler_grace. If the scheduler has already announced that the job is over,

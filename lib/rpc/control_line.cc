@@ -121,13 +121,20 @@ void ControlLine::report(const job::WorkerProgress& progress) {
 void ControlLine::report_lost_links(std::vector<LostLink> links) {
   const MutexLock lock(mutex_);
   lost_links_ = std::move(links);
-  has_link_news_ = true;
+  has_news_ = true;
+  nudge();
+}
+
+void ControlLine::acknowledge_view(uint64_t number) {
+  const MutexLock lock(mutex_);
+  viewed_ = std::max(viewed_, number);
+  has_news_ = true;
   nudge();
 }
 
 bool ControlLine::must_beat_now() {
   const MutexLock lock(mutex_);
-  return stream_ != nullptr && std::exchange(has_link_news_, false);
+  return stream_ != nullptr && std::exchange(has_news_, false);
 }
 
 Result<std::optional<sync::View>> ControlLine::wait_view() {
@@ -246,6 +253,7 @@ void ControlLine::add_progress(proto::Heartbeat& to) const {
         static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now - link.since).count()));
     one.set_why(link.why);
   }
+  to.set_viewed(viewed_);
   to.set_sent_us(now_us());  // the clock is read under the lock, so that a report with a later time is always newer
 }
 

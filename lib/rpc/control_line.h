@@ -57,6 +57,7 @@ class ControlLine {
   void report(const job::WorkerProgress& progress);
   void report_lost_links(std::vector<LostLink> links) DT_EXCLUDES(mutex_);
   Result<std::optional<sync::View>> wait_view() DT_EXCLUDES(mutex_);
+  void acknowledge_view(uint64_t number) DT_EXCLUDES(mutex_);
   // Returns a heartbeat with the current state of the process, for its goodbye.
   [[nodiscard]] proto::Heartbeat last_heartbeat() const DT_EXCLUDES(mutex_);
   void fail(Error error) DT_EXCLUDES(mutex_);
@@ -119,7 +120,8 @@ class ControlLine {
   std::optional<Clock::time_point> lost_since_ DT_GUARDED_BY(mutex_);
   job::WorkerProgress progress_ DT_GUARDED_BY(mutex_);
   std::vector<LostLink> lost_links_ DT_GUARDED_BY(mutex_);
-  bool has_link_news_ DT_GUARDED_BY(mutex_) = false;  // whether no heartbeat has carried lost_links_ yet
+  uint64_t viewed_ DT_GUARDED_BY(mutex_) = 0;    // number of the newest view that this process has carried out
+  bool has_news_ DT_GUARDED_BY(mutex_) = false;  // whether no heartbeat has carried lost_links_ or viewed_ yet
   Request stop_ DT_GUARDED_BY(mutex_), leave_ DT_GUARDED_BY(mutex_), border_ DT_GUARDED_BY(mutex_);
   bool finished_ DT_GUARDED_BY(mutex_) = false;
   uint64_t trace_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest trace

@@ -67,7 +67,7 @@ struct NewestStream {
 
 struct Peer {
   uint32_t rank = 0;
-  std::optional<uint64_t> incarnation;  // nullopt: the worker is gone
+  uint64_t incarnation = 0;  // 0: nobody has this rank
   std::map<uint32_t, NewestStream> lanes;
 };
 
@@ -121,9 +121,15 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     {
       const MutexLock lock(mutex_);
       if (worker >= peers_.size()) return;
-      peers_[worker].incarnation.reset();
+      peers_[worker].incarnation = 0;
     }
-    close_streams(worker, {grpc::StatusCode::PERMISSION_DENIED, "the worker no longer takes part"});
+    close_streams(worker, to_status({Code::kPeerLost, "this worker counts as lost, or has left the job", {}}));
+  }
+
+  // The new process gets new lanes, because the old ones may still be handling messages of the process before it.
+  void admit_worker(uint32_t worker, uint64_t incarnation) override {
+    const MutexLock lock(mutex_);
+    if (worker < peers_.size()) peers_[worker] = {worker, incarnation, {}};
   }
 
  private:
@@ -205,10 +211,11 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     {
       const MutexLock lock(mutex_);
       if (events_ == nullptr) return {grpc::StatusCode::UNAVAILABLE, "the server does not know its workers yet"};
-      const bool known = rank && *rank < peers_.size() && incarnation && incarnation == peers_[*rank].incarnation;
+      const bool known = rank && *rank < peers_.size() && incarnation && *incarnation != 0 &&
+                         *incarnation == peers_[*rank].incarnation;
       if (!known || !number_of_lane || *number_of_lane >= kLanesMax) {
         log_.warn("refused a stream from {}, which is not a worker of this job", context.peer());
-        return {grpc::StatusCode::PERMISSION_DENIED, "not a worker of this job, or no longer a worker of it"};
+        return to_status({Code::kPeerLost, "not a worker of this job, or no longer a worker of it", {}});
       }
       NewestStream& newest = peers_[*rank].lanes[*number_of_lane];
       if (newest.lane == nullptr) newest.lane = std::make_shared<ServerLane>(*events_);

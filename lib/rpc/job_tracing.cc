@@ -85,7 +85,8 @@ std::vector<uint64_t> JobTracing::first_steps(Clock::time_point now) const {
     latest = std::max(latest, first);
   }
   std::vector<uint64_t> first;
-  for (uint32_t rank = 0; rank < workers_max_; rank++) {
+  const uint32_t ranks = std::max(workers_max_, workers_.rbegin()->first + 1);  // a worker may have joined later
+  for (uint32_t rank = 0; rank < ranks; rank++) {
     const auto group = of_group.find(group_of(rank));
     first.push_back(group == of_group.end() ? kSpareSteps : group->second);
   }

@@ -33,16 +33,21 @@ struct JoinRequest {
   uint64_t records_train = 0;  // workers: number of records in their data set
   uint64_t records_val = 0;
   bool lacks_index = false;  // workers: a record file has no index, so the numbers of records are not known yet
+  uint64_t data_hash = 0;    // workers: a hash of the data sets
+  bool is_late = false;      // a worker that joins the running job
+  bool is_launched = false;  // of a late worker: whether a launcher has started it and reports its end
 };
 
 // The numbers of records that a worker reports when it has prepared its data.
 struct Records {
   uint64_t train = 0;
   uint64_t val = 0;
+  uint64_t hash = 0;  // of the data sets
 };
 
 struct JoinReply {
   uint32_t rank = 0;
+  uint32_t seats = 0;       // the number of seats of workers; a rank without a node is empty
   std::vector<Node> nodes;  // workers by rank, then servers by rank
   std::string job_text;     // the text of the complete JobSpec
   uint64_t records_train = 0;

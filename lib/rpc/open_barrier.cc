@@ -7,10 +7,10 @@ namespace dtrain::rpc {
 
 void OpenBarrier::enter(BarrierCall* call, const proto::BarrierRequest& request, std::optional<uint32_t> rank) {
   refuse(request.incarnation(), grpc::Status::CANCELLED);
-  calls_[request.incarnation()] = {call, rank};
+  calls_[request.incarnation()] = {call, rank, request.joins()};
   // Requests are stored per rank, not per call, because a broken call may be repeated with the same content. A repeated
   // request for a barrier that was already answered must not contribute to the next one.
-  if (rank && request.seq() == seq_) requests_[*rank] = request;
+  if (rank && request.seq() == seq_ && !request.joins()) requests_[*rank] = request;
 }
 
 void OpenBarrier::refuse(Incarnation incarnation, const grpc::Status& status) {
@@ -29,11 +29,18 @@ void OpenBarrier::cancel(Incarnation incarnation, uint64_t call) {
   if (it != calls_.end() && it->second.call->id() == call) refuse(incarnation, grpc::Status::CANCELLED);
 }
 
-void OpenBarrier::release(uint64_t seq, const std::vector<uint32_t>& gone) {
+void OpenBarrier::release(const sync::membership::ReleaseBarrier& release) {
   last_reply_ = make_reply(std::exchange(requests_, {}));
-  last_reply_.mutable_gone()->Assign(gone.begin(), gone.end());
-  seq_ = seq + 1;
-  for (const auto& [incarnation, waiting] : std::exchange(calls_, {})) answer(waiting);
+  last_reply_.mutable_gone()->Assign(release.gone.begin(), release.gone.end());
+  last_reply_.mutable_joined()->Assign(release.joined.begin(), release.joined.end());
+  last_reply_.set_seq(release.seq);
+  seq_ = release.seq + 1;
+  std::erase_if(calls_, [&](const auto& entry) {
+    const Waiting& waiting = entry.second;
+    if (waiting.joins && !std::ranges::binary_search(release.joined, waiting.rank.value_or(seats_))) return false;
+    answer(waiting);
+    return true;
+  });
 }
 
 void OpenBarrier::repeat(Incarnation to) {
@@ -49,6 +56,7 @@ void OpenBarrier::answer(const Waiting& waiting) const {
   const auto is_for_pairs = [](const proto::Contribution& one) { return one.has_pair_addresses(); };
   if (std::ranges::none_of(last_reply_.contributions(), is_for_pairs)) return waiting.call->answer(last_reply_);
   proto::BarrierReply own;
+  own.set_seq(last_reply_.seq());
   const auto rank = static_cast<int>(waiting.rank.value_or(0));
   for (const proto::Contribution& all : last_reply_.contributions()) {
     proto::Contribution& one = *own.add_contributions();
@@ -64,7 +72,7 @@ proto::BarrierReply OpenBarrier::make_reply(std::map<uint32_t, proto::BarrierReq
   proto::BarrierReply reply;
   for (auto& [rank, request] : requests) {
     if (request.has_contribution()) {
-      while (reply.contributions_size() < static_cast<int>(workers_)) reply.add_contributions();
+      while (reply.contributions_size() < static_cast<int>(seats_)) reply.add_contributions();
       reply.mutable_contributions(static_cast<int>(rank))->Swap(request.mutable_contribution());
     }
     while (reply.sums_size() < request.values_size()) reply.add_sums(0);

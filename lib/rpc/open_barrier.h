@@ -13,7 +13,8 @@ namespace dtrain::rpc {
 
 class OpenBarrier {
  public:
-  explicit OpenBarrier(uint32_t workers) : workers_(workers) {}
+  // `seats`: the number of seats of workers.
+  explicit OpenBarrier(uint32_t seats) : seats_(seats) {}
 
   // Adds a call of the worker with this rank (nullopt: the worker is unknown). If the same process has an earlier call
   // in the barrier, that call is refused, because its caller no longer waits for it.
@@ -23,9 +24,9 @@ class OpenBarrier {
   void refuse_all(const grpc::Status& status);
   void cancel(Incarnation incarnation, uint64_t call);
 
-  // Answers all calls; called when all live workers have entered. The next barrier has the number seq + 1. `gone`: the
-  // ranks of the workers that are not live.
-  void release(uint64_t seq, const std::vector<uint32_t>& gone);
+  // Answers all calls, except those of workers that join the running job but not with this barrier. Called when all
+  // live workers have entered. The next barrier has the number release.seq + 1.
+  void release(const sync::membership::ReleaseBarrier& release);
   // Answers a repeated call for the last barrier.
   void repeat(Incarnation to);
 
@@ -33,11 +34,12 @@ class OpenBarrier {
   struct Waiting {
     BarrierCall* call = nullptr;
     std::optional<uint32_t> rank;
+    bool joins = false;  // whether it waits for the barrier with which it begins to take part
   };
   [[nodiscard]] proto::BarrierReply make_reply(std::map<uint32_t, proto::BarrierRequest>&& requests) const;
   void answer(const Waiting& waiting) const;
 
-  const uint32_t workers_;
+  const uint32_t seats_;
   std::map<Incarnation, Waiting> calls_;
   std::map<uint32_t, proto::BarrierRequest> requests_;  // requests in the open barrier, indexed by rank
   uint64_t seq_ = 0;                                    // number of the open barrier

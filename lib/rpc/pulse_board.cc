@@ -10,7 +10,6 @@ bool PulseBoard::hear(Incarnation incarnation, int64_t sent_us, MemberPulse hear
   if (entry.incarnation == incarnation && sent_us < entry.sent_us) return false;
   if (entry.incarnation == incarnation) {
     heard.is_lost = entry.pulse.is_lost;
-    heard.lost_why = entry.pulse.lost_why;
     heard.has_left = entry.pulse.has_left;
     heard.has_ended = entry.pulse.has_ended;
   }
@@ -18,12 +17,10 @@ bool PulseBoard::hear(Incarnation incarnation, int64_t sent_us, MemberPulse hear
   return true;
 }
 
-void PulseBoard::mark(const Member& member, bool MemberPulse::*state, const std::string& lost_why) {
+void PulseBoard::mark(const Member& member, bool MemberPulse::*state) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find(member);
-  if (found == entries_.end()) return;
-  found->second.pulse.*state = true;
-  if (!lost_why.empty()) found->second.pulse.lost_why = lost_why;
+  if (found != entries_.end()) found->second.pulse.*state = true;
 }
 
 std::vector<MemberPulse> PulseBoard::all() const {

@@ -17,8 +17,8 @@ class PulseBoard {
   // false if a newer heartbeat has overtaken it. That can happen because the last heartbeat of a process comes with a
   // separate call.
   bool hear(Incarnation incarnation, int64_t sent_us, MemberPulse heard) DT_EXCLUDES(mutex_);
-  // Records that the process is lost and that no further heartbeat of it is expected. `why`: see MemberPulse::lost_why.
-  void mark_lost(const Member& member, const std::string& why) { mark(member, &MemberPulse::is_lost, why); }
+  // Records that the process is lost and that no further heartbeat of it is expected.
+  void mark_lost(const Member& member) { mark(member, &MemberPulse::is_lost); }
   // Records that the process has said goodbye.
   void mark_ended(const Member& member) { mark(member, &MemberPulse::has_ended); }
   // Records that the worker has left as it was asked.
@@ -27,7 +27,7 @@ class PulseBoard {
   [[nodiscard]] std::vector<MemberPulse> all() const DT_EXCLUDES(mutex_);
 
  private:
-  void mark(const Member& member, bool MemberPulse::*state, const std::string& lost_why = "") DT_EXCLUDES(mutex_);
+  void mark(const Member& member, bool MemberPulse::*state) DT_EXCLUDES(mutex_);
 
   struct Entry {
     Incarnation incarnation = 0;

@@ -1,5 +1,6 @@
 #include "rpc/scheduler.h"
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <map>
@@ -41,7 +42,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
         log_(log.queued()),
         machine_(options_.membership),
         incarnation_(make_incarnation()),
-        barrier_(options_.membership.workers),
+        barrier_(seats()),
         tracing_(options_.membership.workers, options_.tracer, log_),
         service_(*this, options_.security, log_) {}
 
@@ -73,7 +74,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
     // Here and not on the scheduler's thread, because writing the trace's file may block for any time.
     if (options_.tracer != nullptr) options_.tracer->close(traced_);
     const MutexLock lock(mutex_);
-    outcome_changed_.wait_for(mutex_, limit, [this]() DT_REQUIRES(mutex_) { return outcome_.has_value(); });
+    outcome_changed_.wait_for(mutex_, limit,
+                              [this]() DT_REQUIRES(mutex_) { return outcome_.has_value() || !changes_.empty(); });
     return outcome_;
   }
 
@@ -98,6 +100,11 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   std::vector<MemberPulse> pulses() const override { return pulses_.all(); }
 
+  std::vector<MemberChange> take_changes() override {
+    const MutexLock lock(mutex_);
+    return std::exchange(changes_, {});
+  }
+
  private:
   struct Joining {
     JoinCall* call = nullptr;  // the process's join that waits for an answer; null if there is none
@@ -113,8 +120,11 @@ class Driver final : public Scheduler, private SchedulerCalls {
   // The memory that gRPC may use, about twice what is needed for the messages of one barrier, its reply to all members,
   // and their connections.
   [[nodiscard]] size_t memory_max() const {
-    const size_t members = size_t{options_.membership.workers} + options_.membership.servers;
+    const size_t members = size_t{seats()} + options_.membership.servers;
     return kMemoryBase + members * kMemoryOfMember;
+  }
+  [[nodiscard]] uint32_t seats() const {
+    return std::max(options_.membership.workers, options_.membership.max_workers);
   }
 
   // ---- What the scheduler's thread does, and how other threads pass work to it.
@@ -204,6 +214,16 @@ class Driver final : public Scheduler, private SchedulerCalls {
       call->answer({});
     });
   }
+  void on_describe(DescribeCall* call) override {
+    post([this, call] {
+      if (outcome_reached_) return call->refuse(failure_status());
+      if (!complete_) return call->refuse(to_status({Code::kUsage, "the job has not started yet", {}}));
+      proto::JobDescription reply;
+      reply.set_job(description_.job);
+      reply.set_run_dir(description_.run_dir);
+      call->answer(reply);
+    });
+  }
   void on_leave(LeaveCall* call, const proto::LeaveRequest& request) override {
     post([this, call, request] {
       if (outcome_reached_) return call->refuse(failure_status());
@@ -290,6 +310,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     send_alive(stream, up.heartbeat().sent_us());
     on(membership::Heartbeat{incarnation});
     on(lost_links(incarnation, up.heartbeat()));
+    if (up.heartbeat().viewed() > 0) on(membership::Viewed{incarnation, up.heartbeat().viewed()});
     note(incarnation, up.heartbeat());
   }
 
@@ -349,6 +370,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (options_.finish_job) job = options_.finish_job(joined_);
     if (!job) return on(membership::StartFailed{job.error().code, job.error().message});
     job_text_ = std::move(job->text);
+    description_ = std::move(job->description);
     tracing_.set_groups(std::move(job->group_of));
     complete_ = true;
     log_table();
@@ -366,11 +388,22 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   void carry_out(const membership::Prepare& prepare) {
-    answer_join(prepare.node.incarnation, prepare_reply(prepare.node, options_.membership.workers));
+    answer_join(prepare.node.incarnation, prepare_reply(prepare.node, options_.membership.workers, seats()));
   }
 
   void carry_out(const membership::Admit& admit) {
-    answer_join(admit.node.incarnation, admit_reply(admit.node, joined_, job_text_));
+    note_late(admit.node);
+    answer_join(admit.node.incarnation, admit_reply(admit.node, joined_, job_text_, seats()));
+  }
+
+  // Adds a worker that joins the running job to the table of nodes, instead of the one that had its seat before.
+  void note_late(const membership::Node& node) {
+    const auto request = joining_.find(node.incarnation);
+    if (request == joining_.end() || !request->second.request.is_late()) return;
+    std::erase_if(joined_.nodes, [&](const Node& other) { return other.member == node.member; });
+    const proto::JoinRequest& asked = request->second.request;
+    joined_.nodes.push_back({node.member, node.incarnation, asked.address(), asked.host()});
+    std::ranges::sort(joined_.nodes, {}, &Node::member);
   }
 
   void answer_join(Incarnation incarnation, proto::JoinReply reply) {
@@ -399,18 +432,52 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (it != streams_.end()) it->second->send(to_down(tell.notice));
   }
 
-  void carry_out(const membership::ReleaseBarrier& release) { barrier_.release(release.seq, release.gone); }
+  void carry_out(const membership::ReleaseBarrier& release) { barrier_.release(release); }
   void carry_out(const membership::RepeatBarrier& repeat) { barrier_.repeat(repeat.to); }
 
   void carry_out(const membership::DeclareLost& lost) {
+    const bool waits = options_.membership.on_worker_loss == membership::OnWorkerLoss::kWait;
     log_.warn("lost role={} rank={} silent_ms={} policy={}", lost.member.role == Role::kWorker ? "worker" : "server",
-              lost.member.rank, lost.silent_ms, lost.continues ? "shrink" : "fail");
-    if (lost.continues) log_.warn("{} was lost: {}; the job continues without it", to_text(lost.member), lost.why);
-    pulses_.mark_lost(lost.member, lost.continues ? lost.why : "");
+              lost.member.rank, lost.silent_ms,
+              !lost.continues ? "fail"
+              : waits         ? "wait"
+                              : "shrink");
+    if (lost.continues && waits) {
+      log_.warn(
+          "{} was lost: {}; another worker must take its place within {} (--rejoin-timeout), as the launcher starts it "
+          "or by: dtrain join --scheduler {} --rank {}",
+          to_text(lost.member), lost.why,
+          duration_text(std::chrono::milliseconds(options_.membership.rejoin_timeout_ms)),
+          net::to_text({options_.host, listener_.port}), lost.member.rank);
+    } else if (lost.continues) {
+      log_.warn("{} was lost: {}; the job continues without it", to_text(lost.member), lost.why);
+    }
+    if (lost.continues) note_change(MemberChange::Kind::kLost, lost.member, lost.why);
+    pulses_.mark_lost(lost.member);
+  }
+
+  void carry_out(const membership::DeclareJoined& joined) {
+    log_.info("{} on {} has joined the job", to_text(joined.member), printable(host_of(joined.member)));
+    note_change(MemberChange::Kind::kJoined, joined.member);
+  }
+
+  void carry_out(const membership::DeclareDropped& dropped) {
+    log_.warn("{}, which was about to join, does not: {}", to_text(dropped.member), dropped.why);
+  }
+
+  void note_change(MemberChange::Kind kind, const Member& member, const std::string& why = "") {
+    MemberChange change{.kind = kind, .member = member, .host = host_of(member), .why = why};
+    for (const MemberPulse& pulse : pulses_.all()) {
+      if (pulse.member == member && kind != MemberChange::Kind::kJoined) change.steps = pulse.pulse.progress.step;
+    }
+    const MutexLock lock(mutex_);
+    changes_.push_back(std::move(change));
+    outcome_changed_.notify_all();
   }
 
   void carry_out(const membership::DeclareLeft& left) {
     log_.info("{} has left as asked; the job continues without it", to_text(left.member));
+    note_change(MemberChange::Kind::kLeft, left.member);
     pulses_.mark_left(left.member);
     proto::LeaveReply reply;
     reply.set_host(host_of(left.member));
@@ -486,6 +553,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   PulseBoard pulses_;
   Joined joined_;
   std::string job_text_;
+  JobDescription description_;
   bool complete_ = false;  // whether job_text_ is complete; no process trains before that
   bool outcome_reached_ = false;
   bool stopped_ = false;
@@ -494,6 +562,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   ConditionVariable tasks_changed_;
   ConditionVariable outcome_changed_;
   std::deque<std::function<void()>> tasks_ DT_GUARDED_BY(mutex_);
+  std::vector<MemberChange> changes_ DT_GUARDED_BY(mutex_);  // that take_changes() has not returned yet
   std::optional<Result<>> outcome_ DT_GUARDED_BY(mutex_);
 
   SchedulerService service_;

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "net/endpoint.h"
 #include "rpc/job_types.h"
+#include "rpc/running_job.h"
 #include "rpc/security.h"
 #include "telemetry/tracer.h"
 
@@ -27,13 +28,15 @@ struct Joined {
 // What SchedulerOptions::finish_job derives from Joined.
 struct CompleteJob {
   std::string text;
-  std::vector<uint32_t> stop_set_of = {};  // the stop set of each worker, as in sync::membership::Ready
+  std::vector<uint32_t> stop_set_of = {};  // the stop set of each seat, as in sync::membership::Ready
   // Group of each worker. Workers of one group make the same steps. Empty: all workers are in one group.
   std::vector<uint32_t> group_of = {};
+  JobDescription description = {};  // for workers that join while the job runs
 };
 
 struct SchedulerOptions {
   net::Listen listen;
+  std::string host;  // where other hosts reach the scheduler, for messages
   Security security;
   sync::membership::Settings membership;
   // The tracer of this process, which must outlive the scheduler. Null: the scheduler's own work is not traced.
@@ -48,10 +51,19 @@ struct MemberPulse {
   std::string host;  // the process's own host name
   Pulse pulse;
   std::chrono::steady_clock::time_point heard;
-  bool is_lost = false;       // the process ended without a goodbye, or counts as lost
-  std::string lost_why = {};  // if the job continues without it: a text such as "silent for 10100 ms"; otherwise empty
-  bool has_left = false;      // the worker has left the job as it was asked
-  bool has_ended = false;     // the process has said goodbye
+  bool is_lost = false;    // the process ended without a goodbye, or counts as lost
+  bool has_left = false;   // the worker has left the job as it was asked
+  bool has_ended = false;  // the process has said goodbye
+};
+
+// A worker that was lost, has left or has joined while the job continues.
+struct MemberChange {
+  enum class Kind { kLost, kLeft, kJoined };
+  Kind kind = Kind::kLost;
+  Member member;
+  std::string host;
+  std::string why;     // of a loss: a text such as "silent for 10100 ms"; otherwise empty
+  uint64_t steps = 0;  // steps that the worker had reported
 };
 
 // Any thread may call the functions of a Scheduler.
@@ -62,8 +74,9 @@ class Scheduler {
   virtual ~Scheduler() = default;
 
   [[nodiscard]] virtual uint16_t port() const = 0;
-  // Waits for the end of the job, for at most `limit`. Nullopt if it has not ended by then; otherwise the first error,
-  // or success. Before it waits, writes this process's part of a trace that is over.
+  // Waits for the end of the job, or for a change of its workers, for at most `limit`. Nullopt if the job has not ended
+  // by then; otherwise the first error, or success. Before it waits, writes this process's part of a trace that is
+  // over.
   virtual std::optional<Result<>> wait(std::chrono::milliseconds limit) = 0;
   // Stops the job. To be called when a signal asks this process to stop.
   virtual void request_stop() = 0;
@@ -80,6 +93,8 @@ class Scheduler {
   virtual void request_trace(uint64_t steps, TraceAnswer answer) = 0;
   // The last report of each process: servers, then workers, each sorted by rank. Empty before the start.
   [[nodiscard]] virtual std::vector<MemberPulse> pulses() const = 0;
+  // The changes since the last call, in order.
+  virtual std::vector<MemberChange> take_changes() = 0;
 };
 
 }  // namespace dtrain::rpc

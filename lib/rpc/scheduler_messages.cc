@@ -28,6 +28,9 @@ membership::Join to_event(const proto::JoinRequest& request) {
   event.records_val = request.records_val();
   event.lacks_index = request.lacks_index();
   event.prepared = request.prepared();
+  event.is_late = request.is_late();
+  event.is_launched = request.is_launched();
+  event.data_hash = request.data_hash();
   return event;
 }
 
@@ -41,7 +44,8 @@ membership::BarrierEnter to_event(const proto::BarrierRequest& request) {
           .bytes = is_gather ? request.contribution().ByteSizeLong() : 0,
           .stop_set_of = {request.stop_set_of().begin(), request.stop_set_of().end()},
           .border = request.contribution().epoch_end().border(),
-          .begins_training = request.begins_training()};
+          .begins_training = request.begins_training(),
+          .joins = request.joins()};
 }
 
 membership::Done to_event(const proto::DoneRequest& request) {
@@ -125,13 +129,28 @@ Pulse to_pulse(const proto::Heartbeat& beat) {
 
 namespace {
 
+proto::Seat::State to_proto(sync::Seat::State state) {
+  switch (state) {
+    case sync::Seat::State::kLive: return proto::Seat::LIVE;
+    case sync::Seat::State::kJoining: return proto::Seat::JOINING;
+    case sync::Seat::State::kEmpty: break;
+  }
+  return proto::Seat::EMPTY;
+}
+
+sync::Seat::State from_proto(proto::Seat::State state) {
+  if (state == proto::Seat::LIVE) return sync::Seat::State::kLive;
+  return state == proto::Seat::JOINING ? sync::Seat::State::kJoining : sync::Seat::State::kEmpty;
+}
+
 proto::View to_proto(const sync::View& view) {
   proto::View message;
   message.set_number(view.number);
   for (const sync::Seat& seat : view.workers) {
     proto::Seat& one = *message.add_workers();
     one.set_incarnation(seat.incarnation);
-    one.set_is_gone(!seat.is_live);
+    one.set_state(to_proto(seat.state));
+    one.set_begin(seat.begin);
   }
   return message;
 }
@@ -158,7 +177,9 @@ proto::Down to_down(const membership::Notice& notice) {
 
 sync::View to_view(const proto::View& message) {
   sync::View view{.number = message.number()};
-  for (const proto::Seat& seat : message.workers()) view.workers.push_back({seat.incarnation(), !seat.is_gone()});
+  for (const proto::Seat& seat : message.workers()) {
+    view.workers.push_back({seat.incarnation(), from_proto(seat.state()), seat.begin()});
+  }
   return view;
 }
 
@@ -177,9 +198,10 @@ proto::Down alive(int64_t sent_us, std::chrono::microseconds clock, uint64_t tra
   return down;
 }
 
-proto::JoinReply prepare_reply(const membership::Node& to, uint32_t workers) {
+proto::JoinReply prepare_reply(const membership::Node& to, uint32_t workers, uint32_t seats) {
   proto::JoinReply reply;
   reply.set_rank(to.member.rank);
+  reply.set_seats(seats);
   reply.set_prepare(true);
   for (uint32_t rank = 0; rank < workers; rank++) {
     proto::Node* worker = reply.add_nodes();
@@ -189,9 +211,11 @@ proto::JoinReply prepare_reply(const membership::Node& to, uint32_t workers) {
   return reply;
 }
 
-proto::JoinReply admit_reply(const membership::Node& to, const Joined& joined, const std::string& job_text) {
+proto::JoinReply admit_reply(const membership::Node& to, const Joined& joined, const std::string& job_text,
+                             uint32_t seats) {
   proto::JoinReply reply;
   reply.set_rank(to.member.rank);
+  reply.set_seats(seats);
   reply.set_job_text(job_text);
   reply.set_records_train(joined.records_train);
   reply.set_records_val(joined.records_val);

@@ -33,7 +33,8 @@ proto::Down alive(int64_t sent_us, std::chrono::microseconds clock, uint64_t tra
 
 // The two answers to a join, without the scheduler's incarnation: the first asks for a second join, the other has the
 // complete job.
-proto::JoinReply prepare_reply(const sync::membership::Node& to, uint32_t workers);
-proto::JoinReply admit_reply(const sync::membership::Node& to, const Joined& joined, const std::string& job_text);
+proto::JoinReply prepare_reply(const sync::membership::Node& to, uint32_t workers, uint32_t seats);
+proto::JoinReply admit_reply(const sync::membership::Node& to, const Joined& joined, const std::string& job_text,
+                             uint32_t seats);
 
 }  // namespace dtrain::rpc

@@ -122,6 +122,14 @@ DoneCall* SchedulerService::make_done() {
   return new DoneCall(tracker_, next_call_++, received, [](const proto::DoneRequest&, uint64_t) {});
 }
 
+DescribeCall* SchedulerService::make_describe() {
+  const auto received = [this](DescribeCall& call, const proto::DescribeRequest&) -> grpc::Status {
+    calls_.on_describe(&call);
+    return grpc::Status::OK;
+  };
+  return new DescribeCall(tracker_, next_call_++, received, [](const proto::DescribeRequest&, uint64_t) {});
+}
+
 LeaveCall* SchedulerService::make_leave() {
   const auto received = [this](LeaveCall& call, const proto::LeaveRequest& request) -> grpc::Status {
     calls_.on_leave(&call, request);
@@ -139,6 +147,7 @@ grpc::ServerGenericBidiReactor* SchedulerService::open_call(const grpc::GenericC
   if (context.method() == "/dtrain.proto.Scheduler/Join") return begin(make_join(context.peer()));
   if (context.method() == "/dtrain.proto.Scheduler/Barrier") return begin(make_barrier());
   if (context.method() == "/dtrain.proto.Scheduler/Done") return begin(make_done());
+  if (context.method() == "/dtrain.proto.Scheduler/Describe") return begin(make_describe());
   if (context.method() == "/dtrain.proto.Scheduler/Leave") return begin(make_leave());
   return nullptr;
 }

@@ -23,6 +23,7 @@ namespace dtrain::rpc {
 using JoinCall = PendingCall<proto::JoinRequest, proto::JoinReply>;
 using BarrierCall = PendingCall<proto::BarrierRequest, proto::BarrierReply>;
 using DoneCall = PendingCall<proto::DoneRequest, proto::DoneReply>;
+using DescribeCall = PendingCall<proto::DescribeRequest, proto::JobDescription>;
 using LeaveCall = PendingCall<proto::LeaveRequest, proto::LeaveReply>;
 using ControlCall = ServerStream<proto::Down, proto::Up>;
 
@@ -36,6 +37,7 @@ class SchedulerCalls {
   virtual void on_barrier(BarrierCall* call, const proto::BarrierRequest& request) = 0;
   virtual void on_barrier_cancelled(Incarnation incarnation, uint64_t call) = 0;
   virtual void on_done(DoneCall* call, const proto::DoneRequest& request) = 0;
+  virtual void on_describe(DescribeCall* call) = 0;
   virtual void on_leave(LeaveCall* call, const proto::LeaveRequest& request) = 0;
   virtual void on_leave_cancelled(uint64_t call) = 0;
   virtual void on_stream(const std::shared_ptr<ControlCall>& stream, const proto::Hello& hello) = 0;
@@ -45,9 +47,10 @@ class SchedulerCalls {
 
 // The generated service handles only the stream. The other methods are marked generic, because gRPC would otherwise
 // read their requests before it asks for a reactor.
-using ControlService = proto::Scheduler::WithGenericMethod_Join<proto::Scheduler::WithGenericMethod_Barrier<
-    proto::Scheduler::WithGenericMethod_Done<proto::Scheduler::WithGenericMethod_Leave<
-        proto::Scheduler::WithCallbackMethod_Control<proto::Scheduler::Service>>>>>;
+using ControlService = proto::Scheduler::WithGenericMethod_Join<
+    proto::Scheduler::WithGenericMethod_Barrier<proto::Scheduler::WithGenericMethod_Done<
+        proto::Scheduler::WithGenericMethod_Describe<proto::Scheduler::WithGenericMethod_Leave<
+            proto::Scheduler::WithCallbackMethod_Control<proto::Scheduler::Service>>>>>>;
 
 // Checks the metadata of every call before it reads anything else.
 class SchedulerService final : private ControlService, private grpc::CallbackGenericService {
@@ -70,6 +73,7 @@ class SchedulerService final : private ControlService, private grpc::CallbackGen
   JoinCall* make_join(const std::string& peer);
   BarrierCall* make_barrier();
   DoneCall* make_done();
+  DescribeCall* make_describe();
   LeaveCall* make_leave();
   grpc::Status check(const grpc::CallbackServerContext& context);
 

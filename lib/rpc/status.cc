@@ -12,6 +12,7 @@ grpc::StatusCode status_code(Code code) {
     case Code::kNotFound: return grpc::StatusCode::NOT_FOUND;
     case Code::kUnavailable: return grpc::StatusCode::UNAVAILABLE;
     case Code::kStartup:
+    case Code::kPeerLost:
     case Code::kPreempted: return grpc::StatusCode::ABORTED;
     default: return grpc::StatusCode::INTERNAL;
   }

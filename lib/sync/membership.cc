@@ -98,11 +98,16 @@ void Machine::handle(const Heartbeat& event, Out&) {
 
 // A lost process is told like the others, because it may still be running on a host that the launcher cannot reach.
 void Machine::lose(Process& process, const Loss& loss, Out& out) {
+  if (process.standing != Standing::kTakesPart) return drop(process, loss.how, out);
   const Member member = member_of(process);
   const bool continues = continues_without(process);
   out.push_back(DeclareLost{member, now_ms_ - process.heard_ms, loss.how, continues});
   if (continues) {
     publish_without(process, out);
+    if (settings_.on_worker_loss == OnWorkerLoss::kWait) {
+      vacant_[process.rank] = {now_ms_, loss.how};
+      must_meet_ = true;
+    }
   } else if (phase_ != Phase::kFinishing) {  // after all workers are done, a lost process is no failure
     fail_job(Code::kPeerLost, fmt::format("{} {}: {}", to_text(member), loss.verb, loss.how), out);
   }
@@ -114,32 +119,36 @@ void Machine::lose(Process& process, const Loss& loss, Out& out) {
 
 // Workers that were asked to leave count as if they had left.
 bool Machine::continues_without(const Process& process) const {
-  const bool runs = phase_ == Phase::kRunning || phase_ == Phase::kHolding || phase_ == Phase::kStopping;
-  if (settings_.on_worker_loss == OnWorkerLoss::kFail || !runs || !trains_) return false;
+  if (settings_.on_worker_loss == OnWorkerLoss::kFail || !runs() || !trains_) return false;
   const auto stays = [&](const Process& other) { return !other.must_leave && &other != &process; };
   return process.join.role == Role::kWorker && live(Role::kWorker, stays).size() >= settings_.min_workers;
 }
 
-void Machine::publish_without(const Process& process, Out& out) {
+// A process whose join was not answered yet gets the view when it opens its stream.
+void Machine::publish(Out& out) {
   view_.number++;
-  view_.workers[process.rank].is_live = false;
-  for (const auto& [incarnation, other] : processes_) {
-    if (!other.has_ended) out.push_back(Tell{incarnation, view_});
+  for (const auto& [incarnation, process] : processes_) {
+    if (!process.has_ended && process.standing != Standing::kKnown) out.push_back(Tell{incarnation, view_});
   }
+}
+
+void Machine::publish_without(const Process& process, Out& out) {
+  view_.workers[process.rank].state = Seat::State::kEmpty;
+  publish(out);
   must_meet_ = must_meet_ || settings_.meets_on_change;
 }
 
 std::vector<uint32_t> Machine::gone_workers() const {
   std::vector<uint32_t> ranks;
   for (uint32_t rank = 0; rank < view_.workers.size(); rank++) {
-    if (!view_.workers[rank].is_live) ranks.push_back(rank);
+    if (!view_.workers[rank].is_live()) ranks.push_back(rank);
   }
   return ranks;
 }
 
 void Machine::look_for_lost(Out& out) {
   for (auto& [incarnation, process] : processes_) {
-    if (process.has_ended || phase_ == Phase::kEnded) continue;
+    if (process.has_ended || phase_ == Phase::kEnded || process.standing == Standing::kKnown) continue;
     if (process.closed_ms && now_ms_ - *process.closed_ms >= settings_.reconnect_ms) {
       lose(process,
            {fmt::format("its connection closed and was not reopened within {} ms", now_ms_ - *process.closed_ms)}, out);
@@ -157,7 +166,7 @@ void Machine::handle(const GiveUp& event, Out& out) {
 
 void Machine::handle(const ProcessEnded& event, Out& out) {
   Process* process = live(event.member);
-  if (process == nullptr) return;
+  if (process == nullptr || (process->join.is_late && !process->join.is_launched)) return;
   lose(*process, {"its process " + event.how}, out);
 }
 
@@ -170,10 +179,11 @@ void Machine::look_for_missing(Out& out) {
     barrier_->log_ms = now_ms_ + settings_.log_missing_every_ms;
     LogMissing missing{fmt::format("barrier '{}'", barrier_->first.name), {}, now_ms_ - barrier_->since_ms};
     for (const auto& [incarnation, process] : processes_) {
-      if (process.join.role == Role::kWorker && !process.has_ended && !barrier_->bytes_of.contains(process.rank)) {
+      if (is_working(process) && !barrier_->bytes_of.contains(process.rank)) {
         missing.missing.push_back(member_of(process));
       }
     }
+    if (missing.missing.empty()) missing = {"a border", awaited(), missing.waited_ms};
     std::ranges::sort(missing.missing);
     out.push_back(std::move(missing));
   }
@@ -195,6 +205,8 @@ void Machine::handle(const Tick&, Out& out) {
     look_for_cut_links(out);
     look_for_missing(out);
     look_for_drained(out);
+    look_for_slow_joins(out);
+    look_for_vacancies(out);
   }
   settle(out);
 }
@@ -204,8 +216,10 @@ void Machine::handle(const Slept& event, Out&) {
   for (auto& [incarnation, process] : processes_) {
     process.heard_ms = std::min(now_ms_, process.heard_ms + event.ms);
     if (process.closed_ms) process.closed_ms = now_ms_;
+    process.standing_since_ms = std::min(now_ms_, process.standing_since_ms + event.ms);
     for (auto& [server, link] : process.cut_links) link.since_ms = std::min(now_ms_, link.since_ms + event.ms);
   }
+  for (auto& [rank, vacancy] : vacant_) vacancy.since_ms = std::min(now_ms_, vacancy.since_ms + event.ms);
 }
 
 // ---- The barriers of the workers.
@@ -217,9 +231,8 @@ std::string Machine::objection(const Process& process, const BarrierEnter& event
     return fmt::format("{} is at barrier {} ('{}') while the job is at {}", who, event.seq, event.name,
                        barriers_released_);
   }
-  if (!event.stop_set_of.empty() && event.stop_set_of.size() != settings_.workers) {
-    return fmt::format("{} sent stop sets for {} workers, but the job has {}", who, event.stop_set_of.size(),
-                       settings_.workers);
+  if (!event.stop_set_of.empty() && event.stop_set_of.size() != seats()) {
+    return fmt::format("{} sent stop sets for {} workers, but the job has {}", who, event.stop_set_of.size(), seats());
   }
   if (!barrier_) return "";
   const BarrierEnter& first = barrier_->first;
@@ -233,7 +246,7 @@ std::string Machine::objection(const Process& process, const BarrierEnter& event
 }
 
 void Machine::handle(const BarrierEnter& event, Out& out) {
-  const Process* process = known(event.incarnation);
+  Process* process = known(event.incarnation);
   if (process != nullptr && phase_ == Phase::kFailing) {
     out.push_back(Reject{event.incarnation, failure_.code, failure_.message});
     return;
@@ -243,6 +256,7 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
         Reject{event.incarnation, Code::kDenied, "this worker does not belong to the job, or no longer belongs to it"});
     return;
   }
+  if (event.joins) return enter_late(*process, out);
   if (event.seq + 1 == barriers_released_) {
     out.push_back(RepeatBarrier{event.incarnation, event.seq});
     return;
@@ -254,6 +268,8 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
                        .border = 0,
                        .bytes_of = {},
                        .bytes = 0,
+                       .newcomers = {},
+                       .view = 0,
                        .since_ms = now_ms_,
                        .log_ms = now_ms_ + settings_.log_missing_first_ms};
   }
@@ -273,8 +289,11 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
 void Machine::settle_barrier(Out& out) {
   if (!barrier_ || barrier_->bytes_of.empty()) return;
   for (const auto& [incarnation, process] : processes_) {
-    if (process.join.role == Role::kWorker && !process.has_ended && !barrier_->bytes_of.contains(process.rank)) return;
+    const bool is_here = barrier_->bytes_of.contains(process.rank) || barrier_->newcomers.contains(process.rank);
+    if (is_working(process) && !is_here) return;
   }
+  const bool is_border = phase_ == Phase::kStopping && meets_ && barrier_->border == hold_;
+  if (is_border && !seat_newcomers(out)) return;
   // Once the last steps are decided (kStopping), they come before this barrier, and no worker begins a later one. So
   // the stop sets stay if the job stops, and the last steps say nothing about the new sets if it continues after a
   // border.
@@ -284,9 +303,15 @@ void Machine::settle_barrier(Out& out) {
     stop_after_.clear();
   }
   trains_ = trains_ || barrier_->first.begins_training;
-  const bool is_border = phase_ == Phase::kStopping && meets_ && barrier_->border == hold_;
+  ReleaseBarrier release{.seq = barriers_released_++, .gone = gone_workers(), .joined = {}};
+  for (auto& [incarnation, process] : processes_) {
+    if (!is_working(process) || !barrier_->newcomers.contains(process.rank)) continue;
+    process.joined_barrier = release.seq;
+    release.joined.push_back(process.rank);
+  }
+  std::ranges::sort(release.joined);
   barrier_.reset();
-  out.push_back(ReleaseBarrier{barriers_released_++, gone_workers()});
+  out.push_back(std::move(release));
   if (!is_border) return;
   phase_ = Phase::kRunning;
   must_meet_ = false;
@@ -303,7 +328,10 @@ void Machine::handle(const StopRequested& event, Out& out) {
   if (phase_ == Phase::kPreparing) {
     return fail_job(Code::kPreempted, fmt::format("{} was asked to stop before the job had started", event.by), out);
   }
-  if (is_before_border()) stop_waits_by_ = event.by;
+  if (is_before_border()) {
+    stop_waits_by_ = event.by;
+    return settle(out);  // nobody waits for another worker anymore
+  }
   if (phase_ != Phase::kRunning) return;
   stop_requested_ = true;
   begin_hold(false, out);
@@ -326,9 +354,9 @@ bool Machine::is_before_border() const {
 // Why the worker cannot leave; empty if it can. `process`: the live worker with this rank, or null.
 std::string Machine::objection(const LeaveAsked& event, const Process* process) const {
   const std::string who = to_text(Member{Role::kWorker, event.rank});
-  if (process == nullptr) return fmt::format("{} does not take part in the job now", who);
+  if (process == nullptr || !is_working(*process)) return fmt::format("{} does not take part in the job now", who);
   if (settings_.on_worker_loss == OnWorkerLoss::kFail) {
-    return fmt::format("{} cannot leave: the job was started without --on-worker-loss shrink", who);
+    return fmt::format("{} cannot leave: the job was started without --on-worker-loss wait or shrink", who);
   }
   if (phase_ != Phase::kRunning && !is_before_border()) {
     return fmt::format("{} cannot leave: the job is about to end", who);
@@ -343,7 +371,7 @@ std::string Machine::objection(const LeaveAsked& event, const Process* process) 
 
 void Machine::handle(const LeaveAsked& event, Out& out) {
   Process* process = live(Member{Role::kWorker, event.rank});
-  if (process != nullptr && event.by_signal) {
+  if (process != nullptr && event.by_signal && is_working(*process)) {
     if (!process->drain_ms) process->drain_ms = now_ms_;
     return;
   }
@@ -362,7 +390,7 @@ void Machine::look_for_drained(Out& out) {
   const bool some_stay = !live(Role::kWorker, stays).empty();
   for (auto& [incarnation, process] : processes_) {
     if (phase_ != Phase::kRunning && phase_ != Phase::kPreparing && !is_before_border()) return;
-    if (process.has_ended || process.must_leave) continue;
+    if (!is_working(process) || process.must_leave) continue;
     if (!process.drain_ms || now_ms_ - *process.drain_ms < settings_.drain_ms) continue;
     process.drain_ms.reset();
     if (some_stay && objection({.rank = process.rank}, &process).empty()) {
@@ -391,7 +419,7 @@ void Machine::handle(const BorderAsked& event, Out& out) {
 
 void Machine::handle(const Held& event, Out& out) {
   Process* process = known(event.incarnation);
-  if (process == nullptr || phase_ != Phase::kHolding || process->join.role != Role::kWorker) return;
+  if (process == nullptr || phase_ != Phase::kHolding || !is_working(*process)) return;
   if (event.number != hold_) return;
   process->heard_ms = now_ms_;
   process->steps_at_hold = event.steps_begun;
@@ -406,6 +434,7 @@ void Machine::settle_hold(Out& out) {
   std::map<uint32_t, uint64_t> steps;
   for (const auto& [incarnation, process] : processes_) {
     if (process.join.role != Role::kWorker || process.is_lost || process.has_left) continue;
+    if (process.standing != Standing::kTakesPart) continue;
     if (!process.has_ended && !process.steps_at_hold) return;
     uint64_t& of_set = steps[stop_set(process)];
     of_set = std::max(of_set, process.has_ended ? process.steps_begun : *process.steps_at_hold);
@@ -438,6 +467,9 @@ void Machine::handle(const Done& event, Out& out) {
   if (process == nullptr || process->has_ended || !started()) return;
   process->heard_ms = now_ms_;
   process->steps_begun = event.steps_begun;
+  if (process->standing != Standing::kTakesPart) {
+    return drop(*process, event.failure ? "it failed: " + event.message : "it ended", out);
+  }
   const std::string who = to_text(member_of(*process));
   const bool as_asked = stop_requested_ && event.failure == Code::kPreempted;
   if (event.failure && !as_asked && is_own_misfortune(*event.failure) && continues_without(*process)) {
@@ -470,14 +502,14 @@ void Machine::fail_job(Code code, const std::string& message, Out& out) {
 }
 
 std::optional<Notice> Machine::notice_for(const Process& process) const {
-  const bool worker = process.join.role == Role::kWorker;
+  const bool worker = is_working(process);
   if (phase_ == Phase::kFailing) return failure_;
   if (phase_ == Phase::kHolding && worker && !process.steps_at_hold) return Hold{hold_};
   if (phase_ == Phase::kStopping && worker) {
     const auto last = stop_after_.find(stop_set(process));
     return StopAfter{hold_, last == stop_after_.end() ? 0 : last->second, meets_};
   }
-  if (phase_ == Phase::kFinishing && !worker) return Finish{preempted_};
+  if (phase_ == Phase::kFinishing && process.join.role == Role::kServer) return Finish{preempted_};
   return std::nullopt;
 }
 
@@ -489,14 +521,17 @@ void Machine::tell(Role role, Out& out) {
 }
 
 bool Machine::all_gone(Role role) const {
-  return std::ranges::all_of(
-      processes_, [&](const auto& entry) { return entry.second.join.role != role || entry.second.has_ended; });
+  return std::ranges::all_of(processes_, [&](const auto& entry) {
+    const Process& process = entry.second;
+    return process.join.role != role || process.has_ended || process.standing != Standing::kTakesPart;
+  });
 }
 
 void Machine::settle(Out& out) {
   if (!started() || phase_ == Phase::kEnded) return;
   if (phase_ == Phase::kRunning && std::exchange(must_meet_, false)) return begin_hold(true, out);
   if (phase_ != Phase::kFailing) {
+    admit_known(out);
     settle_barrier(out);
     settle_hold(out);
   }
@@ -504,10 +539,10 @@ void Machine::settle(Out& out) {
 }
 
 void Machine::settle_end(Out& out) {
-  const bool work_is_over = phase_ == Phase::kRunning || phase_ == Phase::kStopping || phase_ == Phase::kHolding;
-  if (work_is_over && all_gone(Role::kWorker)) {
+  if (runs() && all_gone(Role::kWorker)) {
     phase_ = Phase::kFinishing;
     phase_since_ms_ = now_ms_;
+    drop_all(out);
     tell(Role::kServer, out);
   }
   const Millis waited = now_ms_ - phase_since_ms_;

@@ -5,9 +5,10 @@
 //
 // A process is identified by its incarnation, 64 random bits that it draws when it starts. It gets its rank when all
 // processes have joined. If a server is lost, the whole job fails; if a worker is lost, Settings::on_worker_loss
-// decides.
+// decides. If that is not kFail, workers can also join while the job runs; they begin at a border.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -41,6 +42,7 @@ using Millis = uint64_t;       // time since the scheduler's start; never decrea
 
 enum class OnWorkerLoss : uint8_t {
   kFail,    // the job fails
+  kWait,    // the job continues without the worker, but another one must take its place
   kShrink,  // the job continues without the worker
 };
 
@@ -49,6 +51,10 @@ struct Settings {
   uint32_t servers = 0;
   OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
   uint32_t min_workers = 1;  // the job does not continue with fewer workers; at least 1
+  uint32_t max_workers = 0;  // the number of seats of workers; 0: as many as `workers`, which it also is at least
+  // With kWait: whether the others stand still, at a border, until another worker has taken the place of a lost one.
+  bool stands_still = false;
+  Millis rejoin_timeout_ms = 60'000;  // with kWait: time within which another worker must ask to take the place
   // Whether the workers meet at a border as soon as one of them is gone, to divide what is left of the epoch.
   bool meets_on_change = false;
   std::string job_text;  // lines "key = value" on which every process must agree
@@ -75,6 +81,11 @@ struct Join {
   uint64_t records_val = 0;
   bool lacks_index = false;  // the worker's record files lack an index, so it does not know its numbers of records yet
   bool prepared = false;     // true in the second join, after Prepare: the numbers of records are known
+  // Whether the process, a worker, asks to take part in a job that is running. Then `want_rank` must be an empty seat.
+  bool is_late = false;
+  // Of a late process: whether a launcher has started it, which then reports its end (ProcessEnded).
+  bool is_launched = false;
+  uint64_t data_hash = 0;  // a hash of the worker's data sets, which a late worker's must equal
 };
 // The request to join ended before it was answered: the process is gone.
 struct Withdraw {
@@ -82,7 +93,7 @@ struct Withdraw {
 };
 // Follows Start: the driver has completed the job's text (Ready), or could not complete it (StartFailed).
 struct Ready {
-  // The stop set of each worker. When a job is asked to stop, all workers of a set stop after the same step, and each
+  // The stop set of each seat. When a job is asked to stop, all workers of a set stop after the same step, and each
   // set may stop after a different one. Workers that wait for each other's gradients or whose lead is bounded are in
   // one set. Empty: all workers are in one set.
   std::vector<uint32_t> stop_set_of = {};
@@ -112,13 +123,18 @@ struct LinksLost {
   Incarnation incarnation = 0;
   std::vector<LostLink> links;
 };
+// A server has carried out all views up to this number.
+struct Viewed {
+  Incarnation incarnation = 0;
+  uint64_t number = 0;
+};
 struct BarrierEnter {
   Incarnation incarnation = 0;
   std::string name;
   // The number of barriers that this worker has entered before. The n-th barrier of each worker is the same barrier.
   uint64_t seq = 0;
   // A description of the worker's contribution: "2 numbers", "a message 'speed'". Must be equal for all workers.
-  std::string content;
+  std::string content = {};
   uint64_t bytes = 0;  // size of the message with which the worker enters the barrier
   // Replaces the stop sets of Ready when this barrier is released. Empty: they stay as they are. Must be equal for all
   // workers.
@@ -129,6 +145,9 @@ struct BarrierEnter {
   // Whether training begins when this barrier is released. Only from then on can the job continue without a worker.
   // Must be equal for all workers.
   bool begins_training = false;
+  // Whether a worker that joins the running job has prepared everything. It then takes part from the next border on,
+  // and this request is answered with that border's barrier. The other members, except `incarnation`, do not count.
+  bool joins = false;
 };
 // A signal asks the job to stop. `by` is the process that received it: "worker 1" or "the scheduler".
 struct StopRequested {
@@ -181,8 +200,8 @@ struct Slept {
   Millis ms = 0;
 };
 using Event =
-    std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, LinksLost, BarrierEnter,
-                 StopRequested, LeaveAsked, BorderAsked, Held, Done, GiveUp, ProcessEnded, Tick, Slept>;
+    std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, LinksLost, Viewed,
+                 BarrierEnter, StopRequested, LeaveAsked, BorderAsked, Held, Done, GiveUp, ProcessEnded, Tick, Slept>;
 
 // ---- Effects, which the machine returns.
 
@@ -252,7 +271,8 @@ struct Tell {
 // barrier that was released, so give it the same answer.
 struct ReleaseBarrier {
   uint64_t seq = 0;
-  std::vector<uint32_t> gone;  // the ranks of the workers that were lost or have left so far, sorted
+  std::vector<uint32_t> gone;    // the ranks for which nobody takes part, sorted
+  std::vector<uint32_t> joined;  // the ranks of the workers that take part from now on, sorted
 };
 struct RepeatBarrier {
   Incarnation to = 0;
@@ -269,6 +289,15 @@ struct DeclareLost {
 struct DeclareLeft {
   Member member;
 };
+// A worker has joined the running job, and begins at the border whose barrier is about to end.
+struct DeclareJoined {
+  Member member;
+};
+// A process that was about to join was lost or has ended. Nothing changes for the others.
+struct DeclareDropped {
+  Member member;
+  std::string why;
+};
 // Answers a LeaveAsked: the worker does not leave.
 struct RefuseLeave {
   uint32_t rank = 0;
@@ -284,7 +313,7 @@ struct End {
   std::optional<StopJob> failure;
 };
 using Effect = std::variant<Start, Prepare, Admit, Refuse, Reject, Tell, ReleaseBarrier, RepeatBarrier, DeclareLost,
-                            DeclareLeft, RefuseLeave, LogMissing, End>;
+                            DeclareLeft, DeclareJoined, DeclareDropped, RefuseLeave, LogMissing, End>;
 
 class Machine {
  public:
@@ -312,6 +341,13 @@ class Machine {
     kFailing,    // StopJob was sent
     kEnded,
   };
+  // How far a worker that joins the running job has come. All other processes take part from the start.
+  enum class Standing {
+    kKnown,      // its seat was published; waiting for the servers' acknowledgements
+    kPreparing,  // its join was answered
+    kReady,      // it waits for a border
+    kTakesPart,
+  };
   struct CutLink {
     Millis since_ms = 0;
     std::string why;
@@ -327,17 +363,29 @@ class Machine {
     std::optional<Millis> drain_ms;  // when a signal asked the worker to leave; nullopt: it did not, or was answered
     bool must_leave = false;         // whether the worker was told to leave
     bool has_left = false;
-    std::optional<uint64_t> steps_at_hold;  // number of steps that the worker had begun when it answered Hold
-    uint64_t steps_begun = 0;               // number of steps that the worker has begun; valid once it is done
-    std::map<uint32_t, CutLink> cut_links;  // connections that the worker has lost, indexed by the server's rank
+    Standing standing = Standing::kTakesPart;
+    Millis standing_since_ms = 0;
+    uint64_t view = 0;                       // kKnown: the number of the view with its seat
+    uint64_t viewed = 0;                     // of a server: the newest view that it has acknowledged
+    std::optional<uint64_t> joined_barrier;  // number of the barrier with which it began to take part
+    std::optional<uint64_t> steps_at_hold;   // number of steps that the worker had begun when it answered Hold
+    uint64_t steps_begun = 0;                // number of steps that the worker has begun; valid once it is done
+    std::map<uint32_t, CutLink> cut_links;   // connections that the worker has lost, indexed by the server's rank
   };
   struct Barrier {
     BarrierEnter first;                     // the first entry, which the others must match
     uint64_t border = 0;                    // the largest number of a border for which a worker has come
     std::map<uint32_t, uint64_t> bytes_of;  // message sizes of the workers that have entered, indexed by rank
     uint64_t bytes = 0;                     // the sum of the values of bytes_of
+    std::set<uint32_t> newcomers;           // the ranks of the workers that take part from this border on
+    uint64_t view = 0;                      // the number of the view in which all of them do; 0: there are none
     Millis since_ms = 0;
     Millis log_ms = 0;
+  };
+  // A seat whose worker was lost and that another worker must take.
+  struct Vacancy {
+    Millis since_ms = 0;
+    std::string why;
   };
   using Out = std::vector<Effect>;
 
@@ -349,6 +397,7 @@ class Machine {
   void handle(const StreamClosed& event, Out& out);
   void handle(const Heartbeat& event, Out& out);
   void handle(const LinksLost& event, Out& out);
+  void handle(const Viewed& event, Out& out);
   void handle(const BarrierEnter& event, Out& out);
   void handle(const StopRequested& event, Out& out);
   void handle(const LeaveAsked& event, Out& out);
@@ -385,11 +434,27 @@ class Machine {
   [[nodiscard]] std::string objection(const LeaveAsked& event, const Process* process) const;
   void let_leave(Process& process, Out& out);
   void look_for_drained(Out& out);
+  void publish(Out& out);
   void publish_without(const Process& process, Out& out);
+  // A worker that joins the running job (membership_join.cc).
+  [[nodiscard]] std::string objection_to_late(const Join& join) const;
+  [[nodiscard]] std::optional<uint32_t> seat_for(const Join& join) const;
+  void take_in(const Join& event, Out& out);
+  void admit_known(Out& out);
+  void enter_late(Process& process, Out& out);
+  void look_for_slow_joins(Out& out);
+  void drop(Process& process, const std::string& why, Out& out);
+  void drop_all(Out& out);
+  [[nodiscard]] bool is_known_to_servers(uint64_t view) const;
+  [[nodiscard]] uint64_t first_step(const Process& process) const;
+  [[nodiscard]] bool seat_newcomers(Out& out);
+  [[nodiscard]] const Process* candidate(uint32_t rank) const;
+  [[nodiscard]] std::vector<Member> awaited() const;
+  void look_for_vacancies(Out& out);
   void end_leave(const Process& process, Out& out) const;
   void look_for_lost(Out& out);
   void look_for_cut_links(Out& out);
-  // The processes of a role that have not ended and for which is_meant() is true, sorted.
+  // The processes of a role that take part, have not ended, and for which is_meant() is true, sorted.
   [[nodiscard]] std::vector<Member> live(Role role, const std::function<bool(const Process&)>& is_meant) const;
   void judge_cut_link(const Process& worker, uint32_t server, Out& out);
   void look_for_missing(Out& out);
@@ -407,6 +472,14 @@ class Machine {
   [[nodiscard]] bool all_gone(Role role) const;
   [[nodiscard]] std::vector<uint32_t> gone_workers() const;
   [[nodiscard]] Member member_of(const Process& process) const { return {process.join.role, process.rank}; }
+  // Whether the process is a worker on which the others may have to wait.
+  [[nodiscard]] static bool is_working(const Process& process) {
+    return process.join.role == Role::kWorker && !process.has_ended && process.standing == Standing::kTakesPart;
+  }
+  [[nodiscard]] bool runs() const {
+    return phase_ == Phase::kRunning || phase_ == Phase::kHolding || phase_ == Phase::kStopping;
+  }
+  [[nodiscard]] uint32_t seats() const { return std::max(settings_.workers, settings_.max_workers); }
   Process* known(Incarnation incarnation);
   // The process with this rank that has not ended; null: there is none, or ranks are not given yet.
   Process* live(const Member& member);
@@ -420,9 +493,11 @@ class Machine {
   uint64_t arrivals_ = 0;
   std::optional<Barrier> barrier_;  // the open barrier
   uint64_t barriers_released_ = 0;
-  View view_;                          // the newest; without seats before the start
-  bool trains_ = false;                // whether a barrier that begins the training was released
-  std::vector<uint32_t> stop_set_of_;  // the stop set of each worker, as in Ready
+  View view_;                           // the newest; without seats before the start
+  Join first_;                          // of worker 0 at the start; late workers must have the same data
+  std::map<uint32_t, Vacancy> vacant_;  // indexed by rank
+  bool trains_ = false;                 // whether a barrier that begins the training was released
+  std::vector<uint32_t> stop_set_of_;   // the stop set of each seat, as in Ready
   // The number of steps of each stop set; filled when all workers have answered Hold. A set that is not in it makes no
   // step before the border.
   std::map<uint32_t, uint64_t> stop_after_;

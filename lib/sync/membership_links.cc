@@ -21,7 +21,8 @@ void Machine::handle(const LinksLost& event, Out&) {
 std::vector<Member> Machine::live(Role role, const std::function<bool(const Process&)>& is_meant) const {
   std::vector<Member> live;
   for (const auto& [incarnation, process] : processes_) {
-    if (process.join.role == role && !process.has_ended && is_meant(process)) live.push_back(member_of(process));
+    if (process.join.role != role || process.has_ended || process.standing != Standing::kTakesPart) continue;
+    if (is_meant(process)) live.push_back(member_of(process));
   }
   std::ranges::sort(live);
   return live;
@@ -31,7 +32,7 @@ std::vector<Member> Machine::live(Role role, const std::function<bool(const Proc
 // the other workers have reported whether they have lost theirs to the same server, and silence of one of its two ends
 // would have been noticed.
 void Machine::look_for_cut_links(Out& out) {
-  if (phase_ != Phase::kRunning && phase_ != Phase::kHolding && phase_ != Phase::kStopping) return;
+  if (!runs()) return;
   const std::vector<Member> servers = live(Role::kServer, [](const Process&) { return true; });
   const Process* worker = nullptr;
   std::pair<Millis, uint32_t> first = {now_ms_, 0};

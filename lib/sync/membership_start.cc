@@ -32,6 +32,7 @@ std::optional<Refuse> Machine::objection(const Join& join) const {
 
 void Machine::handle(const Join& event, Out& out) {
   if (Process* process = known(event.incarnation)) return repeat_join(event, *process, out);
+  if (event.is_late) return take_in(event, out);
   if (auto refusal = objection(event)) {
     out.push_back(std::move(*refusal));
     return;
@@ -56,16 +57,19 @@ void Machine::repeat_join(const Join& event, Process& process, Out& out) {
   } else if (phase_ == Phase::kPreparing && event.prepared) {
     process.join.records_train = event.records_train;
     process.join.records_val = event.records_val;
+    process.join.data_hash = event.data_hash;
     process.join.prepared = true;
     start_if_prepared(out);
   } else if (phase_ == Phase::kPreparing) {
     out.push_back(Prepare{node});
-  } else if (started()) {  // the answer was lost on its way, so send it again; before the start there is no answer yet
+  } else if (started() && process.standing != Standing::kKnown &&
+             !process.has_ended) {  // the answer was lost on its way, so send it again; before the start there is no
+                                    // answer yet
     out.push_back(Admit{node});
   }
 }
 
-void Machine::handle(const Withdraw& event, Out&) {
+void Machine::handle(const Withdraw& event, Out& out) {
   Process* process = known(event.incarnation);
   if (process == nullptr) return;
   if (phase_ == Phase::kGathering) {
@@ -73,6 +77,8 @@ void Machine::handle(const Withdraw& event, Out&) {
   } else if (phase_ == Phase::kStarting) {
     // The process may repeat its join in time. If it does not, it is declared lost, as when a stream stays closed.
     process->closed_ms = now_ms_;
+  } else if (process->standing == Standing::kKnown && !process->has_ended) {
+    drop(*process, "it withdrew its request", out);
   }
 }
 
@@ -152,18 +158,19 @@ void Machine::start(Out& out) {
     const Join& first = processes_.at(start.nodes.front().incarnation).join;
     start.records_train = first.records_train;
     start.records_val = first.records_val;
+    first_ = first;
   }
   out.push_back(std::move(start));
 }
 
 void Machine::handle(const Ready& event, Out& out) {
   if (phase_ != Phase::kStarting) return;
-  DT_CHECK(event.stop_set_of.empty() || event.stop_set_of.size() == settings_.workers,
-           "the job has {} workers, but the stop sets cover {} workers", settings_.workers, event.stop_set_of.size());
+  DT_CHECK(event.stop_set_of.empty() || event.stop_set_of.size() == seats(),
+           "the job has {} seats for workers, but the stop sets cover {}", seats(), event.stop_set_of.size());
   stop_set_of_ = event.stop_set_of;
-  view_.workers.resize(settings_.workers);
+  view_.workers.assign(seats(), Seat{.incarnation = 0, .state = Seat::State::kEmpty});
   for (const auto& [incarnation, process] : processes_) {
-    if (process.join.role == Role::kWorker) view_.workers[process.rank].incarnation = incarnation;
+    if (process.join.role == Role::kWorker) view_.workers[process.rank] = Seat{.incarnation = incarnation};
   }
   phase_ = Phase::kRunning;
   phase_since_ms_ = now_ms_;

@@ -22,12 +22,25 @@ struct LeaveRounds {
   uint32_t rank = 0;
   bool operator==(const LeaveRounds&) const = default;
 };
-using ServerEffect = std::variant<EndStreams, LeaveRounds>;
+// Accepts streams of the process that is about to have this rank.
+struct AdmitStreams {
+  uint32_t rank = 0;
+  uint64_t incarnation = 0;
+  bool operator==(const AdmitStreams&) const = default;
+};
+// The rank takes part in the rounds of every slice, from `begin` on or from the slice's next round if that comes later
+// (sync::Join).
+struct JoinRounds {
+  uint32_t rank = 0;
+  uint64_t begin = 0;
+  bool operator==(const JoinRounds&) const = default;
+};
+using ServerEffect = std::variant<EndStreams, LeaveRounds, AdmitStreams, JoinRounds>;
 
 class Server {
  public:
   explicit Server(View start) : view_(std::move(start)) {}
-  // Appends the effects to `out`, in the order in which to carry them out.
+  // Appends the effects to `out`, in the order in which to carry them out. The server then acknowledges the view.
   void on(const View& view, std::vector<ServerEffect>& out);
 
  private:

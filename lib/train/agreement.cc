@@ -34,6 +34,35 @@ job::RunStart run_start(const OwnStart& own, size_t workers) {
   return told;
 }
 
+// What `start` says to the worker with this index in it.
+Result<AgreedStart> agreed_start(job::RunStart& start, size_t index, const OwnStart& own) {
+  job::WorkerState& mine = start.workers[index];
+  if (mine.metric_sums.empty()) mine.metric_sums.assign(own.metric_sums, 0.0);
+  DT_TRY(Position position, parse_position(start.position), "reading where another worker starts");
+  position.own_steps = mine.steps;
+  DT_TRY(data::EpochRest rest, parse_rest(start.rest), "reading where another worker starts");
+  std::optional<BestAccuracy> best;
+  if (start.best) best = BestAccuracy{start.best->epoch, start.best->accuracy};
+  return AgreedStart{.position = position,
+                     .rest = std::move(rest),
+                     .rate_factor = start.rate_factor,
+                     .loss_scale = {mine.loss_scale, mine.good_steps},
+                     .metric_sums = std::move(mine.metric_sums),
+                     .best = best,
+                     .kept_epochs = std::move(start.kept_epochs)};
+}
+
+AgreedEnd agreed_end(const std::vector<job::EpochEnd>& all) {
+  AgreedEnd end;
+  for (const job::EpochEnd& worker : all) {
+    end.worker_steps.push_back(worker.steps);
+    end.some_stop = end.some_stop || worker.stopping;
+    end.border = std::max(end.border, worker.border);
+    end.saves = end.saves || worker.saves;
+  }
+  return end;
+}
+
 job::WorkerState worker_state(const OwnState& own) {
   const LossScale::State loss_scale = own.loss_scale.kept();
   return {
@@ -43,7 +72,7 @@ job::WorkerState worker_state(const OwnState& own) {
 }  // namespace
 
 Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart& own) {
-  const size_t workers = coordinator.workers();
+  const size_t workers = coordinator.live().size();  // all that there are at the start; the other seats are empty
   job::RunStart told;
   if (coordinator.rank() == 0) told = run_start(own, workers);
   DT_TRY(std::vector<job::RunStart> all, coordinator.all_gather("the start of training", std::move(told)));
@@ -56,34 +85,47 @@ Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart
     return fail(Code::kInternal, "worker 0 sent the states of {} workers, but the job has {} workers",
                 start.workers.size(), workers);
   }
-  job::WorkerState& mine = start.workers[coordinator.rank()];
-  if (mine.metric_sums.empty()) mine.metric_sums.assign(own.metric_sums, 0.0);
-  DT_TRY(Position position, parse_position(start.position), "reading where worker 0 starts");
-  position.own_steps = mine.steps;
-  DT_TRY(data::EpochRest rest, parse_rest(start.rest), "reading where worker 0 starts");
-  std::optional<BestAccuracy> best;
-  if (start.best) best = BestAccuracy{start.best->epoch, start.best->accuracy};
-  return AgreedStart{.position = position,
-                     .rest = std::move(rest),
-                     .rate_factor = start.rate_factor,
-                     .loss_scale = {mine.loss_scale, mine.good_steps},
-                     .metric_sums = std::move(mine.metric_sums),
-                     .best = best,
-                     .kept_epochs = std::move(start.kept_epochs)};
+  return agreed_start(start, coordinator.rank(), own);
 }
 
 Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, const OwnEnd& own) {
   const job::EpochEnd message{
       .steps = own.steps, .stopping = own.stopping, .border = coordinator.border(), .saves = own.saves};
   DT_TRY(const std::vector<job::EpochEnd> all, coordinator.all_gather("the end of an epoch or of the job", message));
-  AgreedEnd end;
-  for (const job::EpochEnd& worker : all) {
-    end.worker_steps.push_back(worker.steps);
-    end.some_stop = end.some_stop || worker.stopping;
-    end.border = std::max(end.border, worker.border);
-    end.saves = end.saves || worker.saves;
+  return agreed_end(all);
+}
+
+Result<AgreedEnd> join_at_border(job::Coordinator& coordinator) {
+  DT_TRY(const std::vector<job::Contribution> all, coordinator.take_part());
+  std::vector<job::EpochEnd> ends;
+  for (const job::Contribution& one : all) {
+    const auto* end = std::get_if<job::EpochEnd>(&one);
+    if (end == nullptr) return fail(Code::kInternal, "the others have not met at a border");
+    ends.push_back(*end);
   }
-  return end;
+  return agreed_end(ends);
+}
+
+Result<AgreedStart> welcome_newcomers(job::Coordinator& coordinator, const OwnStart& own,
+                                      const std::function<Result<>()>& hand_over) {
+  const std::vector<uint32_t> newcomers = coordinator.newcomers();
+  const auto is_new = [&](uint32_t rank) { return std::ranges::binary_search(newcomers, rank); };
+  while (true) {
+    const std::vector<uint32_t> live = coordinator.live();
+    const auto first = std::ranges::find_if_not(live, is_new);
+    job::RunStart told;
+    if (!is_new(coordinator.rank())) told = run_start(own, 1);
+    if (first != live.end() && *first == coordinator.rank()) {
+      DT_TRY_VOID(hand_over());
+      told.has_handed_over = true;
+    }
+    DT_TRY(std::vector<job::RunStart> all, coordinator.all_gather("the position of the run", std::move(told)));
+    const auto start = std::ranges::find_if(all, &job::RunStart::has_handed_over);
+    if (start != all.end()) return agreed_start(*start, 0, own);
+    if (std::ranges::all_of(coordinator.live(), is_new)) {
+      return fail(Code::kPeerLost, "the workers that knew the position of the run were lost");
+    }
+  }
 }
 
 Result<WorkerStates> gather_states(job::Coordinator& coordinator, const std::string& why, const OwnState& own) {

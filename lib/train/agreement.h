@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,6 +48,13 @@ struct OwnEnd {
   bool saves = false;     // whether it writes the checkpoints and one is due
 };
 Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, const OwnEnd& own);
+// The same for a worker that joins the running job: waits until the others meet at a border, and takes part from there.
+Result<AgreedEnd> join_at_border(job::Coordinator& coordinator);
+// At a border with which workers have joined, after the others have divided the records anew: all workers call it, and
+// get the position at which all continue. `start` is ignored on the newcomers. `hand_over` is called on one of the
+// others, see kvstore::Store; if that worker is lost, on the next one. Code::kPeerLost: only newcomers are left.
+Result<AgreedStart> welcome_newcomers(job::Coordinator& coordinator, const OwnStart& start,
+                                      const std::function<Result<>()>& hand_over);
 
 // What each worker alone knows about itself, in the order of ranks. `loss_scales` is empty if the loss scale is not
 // dynamic.

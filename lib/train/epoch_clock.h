@@ -28,6 +28,11 @@ class EpochClock {
 
   // Continues from the start that the workers have agreed on.
   void seek(const AgreedStart& start);
+  // The same for a worker that joins the running job, whose workers have this rule now.
+  void seek(const AgreedStart& start, const EpochRule& rule) {
+    rule_ = rule;
+    seek(start);
+  }
 
   // Continues with another rule, that of the workers that are left. The schedule still counts in the samples of the
   // first rule's epochs. After an epoch: own_steps() becomes what it would be if this rule had held from the start.

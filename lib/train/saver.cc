@@ -38,6 +38,13 @@ Result<> Saver::open_writer() {
   return {};
 }
 
+Result<> Saver::make_way() {
+  if (writer_ == nullptr || parts_.coordinator.leads()) return {};
+  DT_TRY_VOID(writer_->finish());
+  writer_.reset();
+  return {};
+}
+
 void Saver::set_job(std::string text, std::string hash) {
   job_text_ = std::move(text);
   job_hash_ = std::move(hash);

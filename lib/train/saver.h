@@ -74,8 +74,13 @@ class Saver {
   [[nodiscard]] Result<> check() const { return writer_ ? writer_->check() : Result<>(); }
   // Waits until the last checkpoint is written.
   Result<> finish() { return writer_ ? writer_->finish() : Result<>(); }
+  // Another worker, which has just joined, may lead now: if this one does not, completes its checkpoints. To be called
+  // before the new leader writes one.
+  Result<> make_way();
   // The best accuracy of the run so far.
   [[nodiscard]] const std::optional<BestAccuracy>& best() const { return best_; }
+  // The epochs of the checkpoints that the run has written and not removed.
+  [[nodiscard]] const std::vector<int64_t>& kept_epochs() const { return kept_epochs_; }
   // The longest time that this worker has taken to save a checkpoint, until its files were written; 0 if it has written
   // none.
   [[nodiscard]] double longest_save_s() const { return writer_ ? writer_->longest_s() : 0; }

@@ -38,6 +38,7 @@ struct TrainSpec {
   uint64_t seed = 0;
   std::string job_hash, job_text;  // the JobSpec, for checkpoints
 
+  bool joins = false;  // whether this worker joins the running job, instead of starting with it
   // Where the run starts, from --load-epoch or --resume; nullopt: with newly drawn weights.
   std::optional<StartFrom> start_from;
   std::string pretrained;            // the .params file to fine-tune, used only without start_from; empty: none

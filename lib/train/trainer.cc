@@ -31,6 +31,8 @@ class Trainer::Impl {
  private:
   Result<TrainOutcome> run_epochs();
   Result<> begin();
+  Result<> begin_from(const AgreedStart& agreed);
+  Result<> join();
   Result<Start> own_start();
   Result<> seek(const AgreedStart& start, std::vector<NamedArray> slots);
   enum class Next { kEndEpoch, kContinueEpoch, kStop, kLeave };
@@ -40,6 +42,7 @@ class Trainer::Impl {
   Result<Next> agree_on_next(bool is_whole);
   Result<> divide_among_live();
   Result<> divide_rest_among_live();
+  Result<AgreedStart> welcome_newcomers();
   Result<> save_within_epoch();
   void adopt(RecordDivision now, std::vector<uint32_t> live);
   Result<> share_weights();
@@ -177,6 +180,7 @@ Result<> Trainer::Impl::begin() {
            "an epoch must have samples");
   flush_denormals();  // on this thread too, because the store may run updates on it
   DT_TRY_VOID(reporter_.prepare());
+  if (spec_.joins) return join();
   DT_TRY(Start start, own_start());
   const bool continues_checkpoints = spec_.start_from && spec_.start_from->prefix == spec_.save_prefix;
   DT_TRY(const AgreedStart agreed,
@@ -187,9 +191,31 @@ Result<> Trainer::Impl::begin() {
   divided_among_ = parts_.coordinator.live();
   job_text_ = spec_.job_text;
   if (parts_.divide) DT_TRY_VOID(parts_.coordinator.begin_training());
+  return begin_from(agreed);
+}
+
+Result<> Trainer::Impl::begin_from(const AgreedStart& agreed) {
   DT_TRY_VOID(reporter_.begin());
   rate_control_.begin(agreed.rate_factor);
   return saver_.begin(agreed);
+}
+
+// Begins at the border at which the others let this worker join.
+Result<> Trainer::Impl::join() {
+  DT_TRY(const AgreedEnd border, join_at_border(parts_.coordinator), "joining the job");
+  const std::vector<uint32_t> live = parts_.coordinator.live();
+  DT_TRY(RecordDivision now, parts_.divide(live), "dividing the records among {} workers", live.size());
+  DT_TRY(AgreedStart agreed, welcome_newcomers(), "joining the job");
+  Position& at = agreed.position;
+  at.own_steps = static_cast<uint64_t>(now.epoch.steps_until(at.epoch) + at.step);
+  clock_.seek(agreed, now.epoch);
+  DT_TRY_VOID(seek(agreed, {}));
+  adopt(std::move(now), live);
+  parts_.coordinator.pass_border(border.border);
+  must_save_ = border.saves;
+  parts_.log.info("joined the job in epoch {}, at step {}; {} workers take part now", at.epoch + 1, at.step,
+                  live.size());
+  return begin_from(agreed);
 }
 
 Result<TrainOutcome> Trainer::Impl::run() {
@@ -201,6 +227,7 @@ Result<TrainOutcome> Trainer::Impl::run() {
 
 Result<TrainOutcome> Trainer::Impl::run_epochs() {
   DT_TRY_VOID(begin());
+  if (must_save_) DT_TRY_VOID(save_within_epoch(), "writing a checkpoint within an epoch");
   while (clock_.position().epoch < spec_.num_epochs) {
     DT_TRY(const Next next, train_epoch());
     if (next == Next::kLeave) return leave();
@@ -393,28 +420,45 @@ Result<> Trainer::Impl::divide_among_live() {
   parts_.log.info(
       "{} of {} workers are left: from epoch {} on, they divide all records among themselves; some records of the "
       "others were not read in epoch {}",
-      live.size(), parts_.coordinator.workers(), clock_.position().epoch + 2, clock_.position().epoch + 1);
+      live.size(), divided_among_.size(), clock_.position().epoch + 2, clock_.position().epoch + 1);
   clock_.change_rule_after_epoch(now.epoch);
   adopt(std::move(now), live);
   return {};
 }
 
-// At a border: the workers that are left divide what has not been read of the epoch, as a job does that is resumed with
-// fewer workers within an epoch.
+// At a border: the workers that are there now divide what has not been read of the epoch, as a job does that is resumed
+// with other workers within an epoch.
 Result<> Trainer::Impl::divide_rest_among_live() {
   const std::vector<uint32_t> live = parts_.coordinator.live();
-  if (live == divided_among_) return {};
+  const bool has_newcomers = !parts_.coordinator.newcomers().empty();
+  if (live == divided_among_ && !has_newcomers) return {};
   DT_TRY(RecordDivision now, parts_.divide(live), "dividing the rest of epoch {} among {} workers",
          clock_.position().epoch + 1, live.size());
-  parts_.log.info("{} of {} workers are left: they divide the rest of epoch {} and all further epochs among themselves",
-                  live.size(), parts_.coordinator.workers(), clock_.position().epoch + 1);
+  parts_.log.info("{} workers ({} before) divide the rest of epoch {} and all further epochs among themselves",
+                  live.size(), divided_among_.size(), clock_.position().epoch + 1);
   Start start;
   start.position = clock_.position();
   start.rest = clock_.rest();
   adapt_to_workers(start, job_text_, now.job_text, now.epoch, parts_.log);
   clock_.change_rule_within_epoch(now.epoch, start.position, std::move(start.rest));
   adopt(std::move(now), live);
+  if (!has_newcomers) return {};
+  DT_TRY_VOID(saver_.make_way(), "completing a checkpoint");
+  DT_TRY_VOID(welcome_newcomers(), "telling the newcomers where the run is");
   return {};
+}
+
+Result<AgreedStart> Trainer::Impl::welcome_newcomers() {
+  Start start;
+  start.position = clock_.position();
+  start.rest = clock_.rest();
+  start.rate_factor = rate_control_.factor();
+  start.best = saver_.best();
+  start.kept_epochs = saver_.kept_epochs();
+  return train::welcome_newcomers(
+      parts_.coordinator,
+      {.start = start, .continues_checkpoints = true, .metric_sums = reporter_.training_metrics().sums().size()},
+      [this] { return parts_.store.hand_over(); });
 }
 
 // To be called after the clock has changed its rule.

@@ -235,7 +235,7 @@ TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
       {{"plan", "-n", "2", "--benchmark", "1", "--network", "lenet", "--probe-batches", "1G"}, 2, {"more than 100000"}},
       {{"plan", "-n", "2", "--probe-batchs", "3"}, 2, {"did you mean '--probe-batches'?"}},
       {{"plan", "-n", "2", "--group-criterion", "vcr"}, 2, {"--group-criterion", "did you mean 'vrc'?"}},
-      {{"plan", "-n", "2", "--rejoin-timeout", "3"}, 2, {"--rejoin-timeout is not in this version"}},
+      {{"plan", "-n", "2", "--snapshot-every", "3"}, 2, {"--snapshot-every is not in this version"}},
       {{"plan", "--benchmark", "1", "--network", "lenet", "--from-log", "/nowhere/at/all"}, 7, {"/nowhere/at/all"}},
       {{"simulate", "--scheme", "bps"}, 2, {"--scheme", "bsp"}},
       {{"simulate", "--workers", "0"}, 2, {"--workers", "less than 1"}},

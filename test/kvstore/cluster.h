@@ -46,6 +46,7 @@ inline bool all_equal(std::span<const float> values, float value) {
 
 struct ClusterOptions {
   uint32_t workers = 1;
+  uint32_t late = 0;  // of these, the last ones, which take part from join() on
   uint32_t servers = 1;
   std::vector<Shape> parameters = {};
   std::vector<Shape> statistics = {};
@@ -73,7 +74,7 @@ inline kvstore::UpdateRule plain_rule(double rate) {
 
 class Cluster {
  public:
-  explicit Cluster(const ClusterOptions& options) : options_(options) {
+  explicit Cluster(const ClusterOptions& options) : options_(options), present_(options.workers - options.late) {
     std::vector<uint64_t> sizes;
     for (const Shape& shape : options.parameters) {
       sizes.push_back(static_cast<uint64_t>(element_count(shape)));
@@ -94,6 +95,7 @@ class Cluster {
       of_shard.deterministic = options.deterministic;
       of_shard.threads = options.shard_threads;
       shards_.push_back(kvstore::Shard::create(of_shard).value());
+      for (uint32_t w = present_; w < options.workers; w++) shards_.back()->leave(w);
       servers.push_back(shards_.back().get());
     }
     network_ = std::make_unique<MemoryNetwork>(servers, options.workers, options.network_faults);
@@ -120,11 +122,22 @@ class Cluster {
   }
   const std::vector<kvstore::Slice>& placement() const { return placement_; }
 
-  // Runs work(worker) in one thread per worker. All must succeed.
+  // The next late worker takes part from this step on. The others stand still.
+  void join(uint64_t step) {
+    const uint32_t w = present_++;
+    for (const auto& shard : shards_) {
+      shard->admit(w, 1000 + w);
+      shard->join(w, step);
+    }
+    const Result<> joined = store(w).initialize({&arrays(w).view(), 1}, {});
+    if (!joined) FAIL(joined.error().text());
+  }
+
+  // Runs work(worker) in one thread per worker that takes part. All must succeed.
   void on_each(const std::function<Result<>(uint32_t)>& work) {
-    std::vector<Result<>> results(options_.workers);
+    std::vector<Result<>> results(present_);
     std::vector<std::thread> threads;
-    for (uint32_t w = 0; w < options_.workers; w++) {
+    for (uint32_t w = 0; w < present_; w++) {
       threads.emplace_back([&, w] { results[w] = work(w); });
     }
     for (std::thread& thread : threads) thread.join();
@@ -169,6 +182,7 @@ class Cluster {
     of_store.bucket_begin = options_.bucket_begin;
     of_store.rule = options_.rule;
     of_store.sums_only = options_.sums_only;
+    of_store.joins = w >= present_;
     of_store.skips_steps = policy().backup > 0;
     of_store.workers_differ = !options_.policy.group_of.empty();
     stores_.push_back(kvstore::DistStore::create(of_store, waits_).value());
@@ -182,6 +196,7 @@ class Cluster {
   }
 
   ClusterOptions options_;
+  uint32_t present_;  // the number of workers that take part
   Waits waits_;
   std::vector<kvstore::Slice> placement_;
   std::vector<std::unique_ptr<Arrays>> arrays_;

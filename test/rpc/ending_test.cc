@@ -1,7 +1,7 @@
 // How a running job meets at barriers, ends and fails: the scheduler's service and its clients, through real calls.
 
 #include "rpc/job.h"
-#include "rpc/leave.h"
+#include "rpc/running_job.h"
 #include "support/catch.h"
 #include "support/patience.h"
 
@@ -249,7 +249,7 @@ TEST_CASE("a worker leaves on request, and the others continue without it", "[rp
   if (asked.valid()) CHECK(within(std::move(asked)).value() == "here");
 
   // The server hears of it, and no barrier waits for the worker.
-  CHECK_FALSE(job[3].client->wait_view().value()->workers[1].is_live);
+  CHECK_FALSE(job[3].client->wait_view().value()->workers[1].is_live());
   auto sum = std::async(std::launch::async, [&] { return job[0].client->sum("the end", std::array{1.0}); });
   CHECK(job[2].client->sum("the end", std::array{2.0}).value() == std::vector<double>{3});
   CHECK(within(std::move(sum)));

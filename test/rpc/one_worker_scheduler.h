@@ -27,6 +27,7 @@ class OneWorkerCalls : public SchedulerCalls {
   void on_barrier(BarrierCall* call, const proto::BarrierRequest&) override { call->answer({}); }
   void on_barrier_cancelled(Incarnation, uint64_t) override {}
   void on_done(DoneCall* call, const proto::DoneRequest&) override { call->answer({}); }
+  void on_describe(DescribeCall* call) override { call->answer({}); }
   void on_leave(LeaveCall* call, const proto::LeaveRequest&) override { call->answer({}); }
   void on_leave_cancelled(uint64_t) override {}
   void on_up(const std::shared_ptr<ControlCall>&, Incarnation, const proto::Up&) override {}

@@ -27,13 +27,12 @@ TEST_CASE("a heartbeat that a newer one has overtaken changes nothing", "[rpc]")
 
 TEST_CASE("a lost process stays lost until another one takes its rank", "[rpc]") {
   PulseBoard board;
-  board.mark_lost(kWorker, "");  // it has never reported
+  board.mark_lost(kWorker);  // it has never reported
   CHECK(board.all().empty());
   REQUIRE(board.hear(7, 100, at_step(40, "node1")));
-  board.mark_lost(kWorker, "silent for 10100 ms");
+  board.mark_lost(kWorker);
   REQUIRE(board.hear(7, 101, at_step(41, "node1")));
   CHECK(board.all()[0].is_lost);
-  CHECK(board.all()[0].lost_why == "silent for 10100 ms");
   // Another process has another clock.
   REQUIRE(board.hear(8, 5, at_step(1, "node2")));
   CHECK_FALSE(board.all()[0].is_lost);

@@ -156,4 +156,40 @@ TEST_CASE("a job that may shrink trains to its end as long as a worker is left",
   CHECK(drained > 40);
 }
 
+// Workers crash, leave and join, one after the other or at once; some crash while they join; and some jobs wait for
+// others in the place of lost ones.
+TEST_CASE("workers come and go while a job runs, and nobody waits for one who is not there",
+          "[sync][membership][sim]") {
+  uint64_t joined = 0, replaced = 0, dropped = 0, turned_away = 0, unreplaced = 0, well = 0;
+  for (uint64_t seed = 1; seed <= 4'000; seed++) {
+    INFO("seed " << seed);
+    const Outcome run = simulate(seed, Disturbance::kJoin);
+    INFO(run.trace);
+    REQUIRE(run.ended);
+    if (run.failure && run.failure->code == Code::kPreempted && !run.has_trained) continue;  // asked before the start
+    REQUIRE(run.survivors_ended);
+    REQUIRE_FALSE(run.barrier_was_early);
+    REQUIRE_FALSE(run.border_was_uneven);
+    REQUIRE_FALSE(run.has_joined_early);
+    REQUIRE_FALSE(run.has_gone_on_without);
+    REQUIRE(simulate(seed, Disturbance::kJoin).trace == run.trace);
+    joined += run.joined;
+    replaced += run.replaced;
+    dropped += run.dropped;
+    turned_away += run.turned_away;
+    if (!run.failure) REQUIRE(run.unanswered.empty());
+    if (!run.failure) well++;
+    if (!run.failure || run.failure->code == Code::kPreempted) continue;
+    REQUIRE(run.failure->code == Code::kPeerLost);
+    if (run.has_lacked_replacement) unreplaced++;
+    REQUIRE((run.has_lacked_replacement || !run.has_trained || !run.has_survivor));
+  }
+  CHECK(joined > 1'000);
+  CHECK(replaced > 500);
+  CHECK(dropped > 100);
+  CHECK(turned_away > 100);
+  CHECK(unreplaced > 25);
+  CHECK(well > 1'000);
+}
+
 }  // namespace dtrain::sync::membership

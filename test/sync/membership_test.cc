@@ -5,63 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "support/catch.h"
+#include "membership_conversation.h"
 #include "sync/differing_keys.h"
 
 namespace dtrain::sync::membership {
-namespace {
-
-// A machine and its answers, for conversations written by hand.
-class Conversation {
- public:
-  explicit Conversation(Settings settings) : machine(std::move(settings)) {}
-
-  std::vector<Effect> say(Millis now_ms, const Event& event) {
-    std::vector<Effect> out;
-    machine.on(now_ms, event, out);
-    return out;
-  }
-  // All processes join in the given order, and the job starts at time 0.
-  void start(uint32_t workers, uint32_t servers, const std::vector<uint32_t>& stop_set_of = {}) {
-    for (uint32_t i = 0; i < workers; i++) (void)say(0, Join{.incarnation = worker(i), .want_rank = i, .job_text = ""});
-    for (uint32_t i = 0; i < servers; i++) {
-      (void)say(0, Join{.incarnation = server(i), .role = Role::kServer, .want_rank = i, .job_text = ""});
-    }
-    (void)say(0, Ready{stop_set_of});
-    for (uint32_t i = 0; i < workers; i++) (void)say(0, StreamOpened{worker(i)});
-    for (uint32_t i = 0; i < servers; i++) (void)say(0, StreamOpened{server(i)});
-    REQUIRE(machine.started());
-  }
-  static Incarnation worker(uint32_t rank) { return 100 + rank; }
-  static Incarnation server(uint32_t rank) { return 200 + rank; }
-
-  Machine machine;
-};
-
-template <class T>
-std::vector<T> all(const std::vector<Effect>& effects) {
-  std::vector<T> found;
-  for (const Effect& effect : effects) {
-    if (const T* one = std::get_if<T>(&effect)) found.push_back(*one);
-  }
-  return found;
-}
-
-template <class T>
-std::vector<T> notices(const std::vector<Effect>& effects) {
-  std::vector<T> found;
-  for (const Tell& tell : all<Tell>(effects)) {
-    if (const T* one = std::get_if<T>(&tell.notice)) found.push_back(*one);
-  }
-  return found;
-}
-
-Settings settings(uint32_t workers, uint32_t servers) {
-  return {.workers = workers, .servers = servers, .job_text = ""};
-}
-
-}  // namespace
-
 TEST_CASE("keys that differ are listed with both values, and auto agrees with anything", "[sync][membership]") {
   const std::string job = "batch_size = 64\nlr = 0.1\nseed = 7\nnetwork = lenet\n";
   CHECK(differing_keys(job, job).empty());
@@ -570,37 +517,6 @@ TEST_CASE("a failure before all are prepared ends the job for all", "[sync][memb
   CHECK_THAT(stopped_by({Heartbeat{101}, Tick{}}, 20'000), Catch::Contains("worker 0 was lost: silent for"));
 }
 
-namespace {
-
-// A job that continues without lost workers, and whose training has begun.
-Conversation shrinking(Settings its) {
-  its.on_worker_loss = OnWorkerLoss::kShrink;
-  Conversation job(its);
-  job.start(its.workers, its.servers);
-  for (uint32_t rank = 0; rank < its.workers; rank++) {
-    (void)job.say(0, BarrierEnter{.incarnation = Conversation::worker(rank),
-                                  .name = "the initial weights",
-                                  .content = "0 numbers",
-                                  .begins_training = true});
-  }
-  return job;
-}
-Conversation shrinking(uint32_t workers, uint32_t servers) {
-  return shrinking(settings(workers, servers));
-}
-
-std::vector<bool> live_seats(const View& view) {
-  std::vector<bool> live;
-  for (const Seat& seat : view.workers) live.push_back(seat.is_live);
-  return live;
-}
-
-BarrierEnter meeting(uint32_t rank, uint64_t seq) {
-  return {.incarnation = Conversation::worker(rank), .name = "the end", .seq = seq, .content = "1 numbers"};
-}
-
-}  // namespace
-
 TEST_CASE("a job that may shrink continues without a lost worker, and all processes hear of it", "[sync][membership]") {
   Conversation job = shrinking(3, 1);
   const auto lost = job.say(500, ProcessEnded{{Role::kWorker, 1}, "was killed by signal 9 (Killed)"});
@@ -731,7 +647,7 @@ TEST_CASE("a worker that cannot leave stays, and the request is refused with the
   };
   Conversation fixed(settings(2, 1));
   fixed.start(2, 1);
-  CHECK_THAT(refusal(fixed.say(10, LeaveAsked{.rank = 0})), Catch::Contains("without --on-worker-loss shrink"));
+  CHECK_THAT(refusal(fixed.say(10, LeaveAsked{.rank = 0})), Catch::Contains("without --on-worker-loss wait or"));
   Conversation job = shrinking(3, 1);
   CHECK(refusal(job.say(10, LeaveAsked{.rank = 3})) == "worker 3 does not take part in the job now");
   CHECK(all<RefuseLeave>(job.say(20, LeaveAsked{.rank = 0})).empty());

@@ -7,7 +7,9 @@ namespace {
 
 View view_of(uint64_t number, const std::vector<bool>& live) {
   View view{.number = number};
-  for (size_t rank = 0; rank < live.size(); rank++) view.workers.push_back({100 + rank, live[rank]});
+  for (size_t rank = 0; rank < live.size(); rank++) {
+    view.workers.push_back({100 + rank, live[rank] ? Seat::State::kLive : Seat::State::kEmpty});
+  }
   return view;
 }
 
@@ -30,6 +32,33 @@ TEST_CASE("a server takes each lost worker out of the rounds once", "[sync][seat
   CHECK(leaving(server, view_of(1, {true, false, true, true})) == std::vector<uint32_t>{1});
   CHECK(leaving(server, view_of(1, {true, false, true, true})).empty());
   CHECK(leaving(server, view_of(3, {false, false, true, false})) == std::vector<uint32_t>{0, 3});
+}
+
+TEST_CASE("a server lets a new process in before its rounds wait for it", "[sync][seat]") {
+  using Effects = std::vector<ServerEffect>;
+  const auto effects_of = [](Server& server, const View& view) {
+    Effects effects;
+    server.on(view, effects);
+    return effects;
+  };
+  Server server(view_of(0, {true, true, false}));
+  View view = view_of(1, {true, true, false});
+  view.workers[2] = {7, Seat::State::kJoining};
+  CHECK(effects_of(server, view) == Effects{AdmitStreams{2, 7}});
+  view.number = 2;
+  view.workers[2] = {.incarnation = 7, .begin = 40};
+  CHECK(effects_of(server, view) == Effects{JoinRounds{2, 40}});
+  // It did not see that worker 1 was lost before another process came, nor that this one was only joining first.
+  view.number = 5;
+  view.workers[1] = {.incarnation = 8, .begin = 90};
+  CHECK(effects_of(server, view) == Effects{EndStreams{1}, LeaveRounds{1}, AdmitStreams{1, 8}, JoinRounds{1, 90}});
+  // One that never took part is in no round.
+  view.number = 6;
+  view.workers[2] = {9, Seat::State::kJoining};
+  CHECK(effects_of(server, view) == Effects{EndStreams{2}, LeaveRounds{2}, AdmitStreams{2, 9}});
+  view.number = 7;
+  view.workers[2].state = Seat::State::kEmpty;
+  CHECK(effects_of(server, view) == Effects{EndStreams{2}});
 }
 
 TEST_CASE("an old view that arrives late changes nothing", "[sync][seat]") {

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,12 +20,14 @@
 
 #include "base/random.h"
 #include "sync/membership.h"
+#include "sync/seat.h"
 
 namespace dtrain::sync::membership {
 
 // kShrink: workers crash, or are asked to leave, in a job that continues without them; some of these jobs are also
-// asked to stop.
-enum class Disturbance { kCalm, kCrash, kSilence, kStop, kCut, kShrink };
+// asked to stop. kJoin: in addition, others join, some of which crash meanwhile; some of these jobs wait for another
+// worker in the place of a lost one, which a launcher starts most of the time.
+enum class Disturbance { kCalm, kCrash, kSilence, kStop, kCut, kShrink, kJoin };
 
 struct Outcome {
   bool ended = false;
@@ -50,6 +53,11 @@ struct Outcome {
   bool border_was_uneven = false;  // at a border, workers of a set had begun different numbers of steps
   uint64_t drained_all = 0;        // whether all workers were asked to leave by a signal
   std::set<uint32_t> unanswered;   // ranks of the workers that were asked to leave, if that was not answered
+  uint64_t joined = 0, dropped = 0, turned_away = 0;  // workers that wanted to join
+  uint64_t replaced = 0;                              // of those that joined: in the place of a lost one
+  bool has_joined_early = false;                      // a worker was admitted, or began, before all servers knew of it
+  bool has_gone_on_without = false;  // at a border, a job that stands still has continued without a lost worker's place
+  bool has_lacked_replacement = false;  // a lost worker's place stayed empty for the timeout
   bool has_trained = false;
   bool has_survivor = false;  // a worker had not finished, and would have continued, when the job failed
   std::string trace;
@@ -64,19 +72,32 @@ class Simulation {
     epochs_ = static_cast<uint64_t>(random_.below(6));
     Settings settings{.workers = workers_, .servers = servers_, .job_text = ""};
     settings.heartbeat_timeout_ms = 3'000;
-    if (disturbance_ == Disturbance::kShrink) {
+    seats_ = workers_;
+    if (changes_members()) {
       servers_ = static_cast<uint32_t>(1 + random_.below(2));
       settings.servers = servers_;
       settings.on_worker_loss = OnWorkerLoss::kShrink;
       settings.meets_on_change = random_.below(2) == 0;
     }
+    if (disturbance_ == Disturbance::kJoin) {
+      seats_ += static_cast<uint32_t>(random_.below(3));
+      settings.max_workers = seats_;
+      waits_ = random_.below(2) == 0;
+      if (waits_) settings.on_worker_loss = OnWorkerLoss::kWait;
+      settings.stands_still = random_.below(2) == 0;
+      settings.rejoin_timeout_ms = kRejoinTimeout;
+      stands_still_ = waits_ && settings.stands_still;
+      epochs_ += 2;
+    }
     stop_set_of_ = draw_sets();
-    set_of_ = stop_set_of_.empty() ? std::vector<uint32_t>(workers_, 0) : stop_set_of_;
-    waiting_.resize(workers_);
+    set_of_ = stop_set_of_.empty() ? std::vector<uint32_t>(seats_, 0) : stop_set_of_;
+    waiting_.resize(seats_);
     for (uint64_t epoch = 0; epoch < epochs_; epoch++) new_sets_.push_back(draw_new_sets());
     machine_ = std::make_unique<Machine>(settings);
     for (uint32_t i = 0; i < workers_ + servers_; i++) {
-      processes_.push_back({.id = i, .step_ms_max = 20 + random_.below(150)});
+      const bool works = i < workers_;
+      processes_.push_back(
+          {.id = i, .works = works, .rank = works ? i : i - workers_, .step_ms_max = 20 + random_.below(150)});
     }
   }
 
@@ -87,7 +108,7 @@ class Simulation {
     if (disturbance_ == Disturbance::kCrash || disturbance_ == Disturbance::kSilence) at(moment, [this] { crash(); });
     if (disturbance_ == Disturbance::kStop) at(moment, [this] { request_stop(); });
     if (disturbance_ == Disturbance::kCut) at(moment, [this] { cut_links(); });
-    if (disturbance_ == Disturbance::kShrink) {
+    if (changes_members()) {
       const int64_t crashes = 1 + random_.below(workers_);
       for (int64_t i = 0; i < crashes; i++) at(500 + random_.below(6'000), [this] { crash_worker(); });
       const int64_t leaves = random_.below(3);
@@ -96,6 +117,10 @@ class Simulation {
       const int64_t asks = random_.below(4);
       for (int64_t i = 0; i < asks; i++) at(500 + random_.below(6'000), [this] { ask_to_meet(); });
       if (random_.below(3) == 0) at(moment, [this] { request_stop(); });
+    }
+    if (disturbance_ == Disturbance::kJoin) {
+      const int64_t joins = random_.below(4);
+      for (int64_t i = 0; i < joins; i++) at(300 + random_.below(6'000), [this] { start_late({}); });
     }
     while (!queue_.empty() && !machine_->ended() && now_ < 200'000) {
       const Timed next = queue_.top();
@@ -109,8 +134,16 @@ class Simulation {
  private:
   static constexpr const char* kInitial = "the initial weights";
   static constexpr const char* kMeeting = "the end of an epoch or of the job";
+  static constexpr Millis kRejoinTimeout = 9'000;
   struct Process {
     uint32_t id = 0;
+    bool works = false;  // whether it is a worker
+    uint32_t rank = 0;
+    bool is_late = false, takes_part = true;
+    bool repeats = false;                    // it begins with a step that the process before it has made
+    std::optional<seat::Server> seats = {};  // of a server
+    std::set<uint32_t> rounds = {};          // of a server: the ranks for which its rounds wait
+    std::set<Incarnation> accepts = {};      // of a server: the processes whose streams it accepts
     bool admitted = false, crashed = false, ended = false, stream = false;
     int64_t step_ms_max = 1;
     uint64_t begun = 0;
@@ -130,7 +163,7 @@ class Simulation {
     bool prepared = false, trains = false;
     std::map<uint32_t, Millis> cut = {};  // when its connections to servers were cut, by the server's rank
     bool is_gone = false;                 // the scheduler knows that it has ended
-    bool must_leave = false, has_left = false;
+    bool is_told_to_leave = false, must_leave = false, has_left = false;
   };
   struct Timed {
     Millis when;
@@ -139,7 +172,8 @@ class Simulation {
     bool operator<(const Timed& other) const { return when != other.when ? when > other.when : order > other.order; }
   };
 
-  bool is_worker(const Process& p) const { return p.id < workers_; }
+  bool is_worker(const Process& p) const { return p.works && p.takes_part; }
+  bool changes_members() const { return disturbance_ == Disturbance::kShrink || disturbance_ == Disturbance::kJoin; }
   static Incarnation incarnation(const Process& p) { return 1'000 - p.id; }  // not in the order of ranks
   void at(int64_t delay, std::function<void()> what) {
     queue_.push({now_ + static_cast<Millis>(delay), order_++, std::move(what)});
@@ -152,11 +186,31 @@ class Simulation {
 
   void join(Process& p) {
     send_from(p, Join{.incarnation = incarnation(p),
-                      .role = is_worker(p) ? Role::kWorker : Role::kServer,
-                      .want_rank = is_worker(p) ? p.id : p.id - workers_,
+                      .role = p.works ? Role::kWorker : Role::kServer,
+                      .want_rank = p.rank,
                       .job_text = "",
-                      .lacks_index = is_worker(p) && one_lacks_index_ && p.id + 1 == workers_,
+                      .lacks_index = p.works && one_lacks_index_ && p.id + 1 == workers_,
                       .prepared = p.prepared});
+  }
+
+  // Somebody starts a worker that joins the running job: for this rank, or for any.
+  void start_late(std::optional<uint32_t> rank) {
+    const auto id = static_cast<uint32_t>(processes_.size());
+    processes_.push_back({.id = id,
+                          .works = true,
+                          .rank = rank.value_or(0),
+                          .is_late = true,
+                          .takes_part = false,
+                          .step_ms_max = 20 + random_.below(150)});
+    Process& p = processes_.back();
+    send_from(
+        p,
+        Join{.incarnation = incarnation(p), .role = Role::kWorker, .want_rank = rank, .job_text = "", .is_late = true});
+    if (random_.below(6) == 0) at(random_.below(1'500), [this, &p] { crash_late(p); });
+  }
+  void crash_late(Process& p) {
+    if (p.ended || p.takes_part || std::exchange(p.crashed, true)) return;
+    at(delay(), [this, &p] { p.admitted ? send(StreamClosed{incarnation(p)}) : send(Withdraw{incarnation(p)}); });
   }
 
   void tick() {
@@ -192,11 +246,18 @@ class Simulation {
 
   void request_stop() {
     stop_ms_ = now_;
+    was_asked_to_stop_ = true;
     send(StopRequested{"a signal"});
   }
 
+  Process& any_worker() {
+    const int64_t late = std::ssize(processes_) - workers_ - servers_;
+    const auto place = static_cast<size_t>(random_.below(workers_ + late));
+    Process& p = processes_[place < workers_ ? place : place + servers_];
+    return p.takes_part ? p : processes_[0];
+  }
   void crash_worker() {
-    Process& p = processes_[static_cast<size_t>(random_.below(workers_))];
+    Process& p = any_worker();
     if (!p.admitted || p.ended || std::exchange(p.crashed, true)) return;
     if (random_.below(2) == 0) at(delay(), [this, &p] { send(StreamClosed{incarnation(p)}); });
   }
@@ -205,13 +266,15 @@ class Simulation {
     const auto rank = static_cast<uint32_t>(random_.below(workers_));
     const bool by_signal = random_.below(2) == 0;
     if (!by_signal) unanswered_.insert(rank);
+    was_asked_to_stop_ = was_asked_to_stop_ || by_signal;  // the job stops if it cannot continue without this worker
     if (!by_signal || !processes_[rank].crashed) send(LeaveAsked{.rank = rank, .by_signal = by_signal});
   }
   void ask_to_meet() {
-    Process& p = processes_[static_cast<size_t>(random_.below(workers_))];
+    Process& p = any_worker();
     if (p.admitted && !p.ended) send_from(p, BorderAsked{incarnation(p)});
   }
   void drain_all() {
+    was_asked_to_stop_ = true;
     drained_all_ = 1;
     for (uint32_t rank = 0; rank < workers_; rank++) {
       at(random_.below(900), [this, rank] { send(LeaveAsked{.rank = rank, .by_signal = true}); });
@@ -281,10 +344,10 @@ class Simulation {
 
   // BSP and bounded schemes: one set. GSP: the groups. ASP: one set per worker.
   std::vector<uint32_t> draw_sets() {
-    std::vector<uint32_t> sets(workers_);
+    std::vector<uint32_t> sets(seats_);
     switch (random_.below(3)) {
       case 0: return {};
-      case 1: std::ranges::generate(sets, [&] { return static_cast<uint32_t>(random_.below(workers_)); }); break;
+      case 1: std::ranges::generate(sets, [&] { return static_cast<uint32_t>(random_.below(seats_)); }); break;
       default: std::iota(sets.begin(), sets.end(), 0);
     }
     return sets;
@@ -294,8 +357,8 @@ class Simulation {
   // groups.
   std::vector<uint32_t> draw_new_sets() {
     std::vector<uint32_t> sets(stop_set_of_.size());
-    if (random_.below(2) == 0) return {};
-    std::ranges::generate(sets, [&] { return static_cast<uint32_t>(random_.below(workers_)); });
+    if (random_.below(2) == 0 || disturbance_ == Disturbance::kJoin) return {};
+    std::ranges::generate(sets, [&] { return static_cast<uint32_t>(random_.below(seats_)); });
     return sets;
   }
 
@@ -318,15 +381,35 @@ class Simulation {
   void finish_step(Process& p) {
     if (p.crashed || p.ended || p.failed) return;
     if (!p.cut.empty()) return at(50, [this, &p] { finish_step(p); });  // it waits for the server
-    waiting_[set_of_[p.id]].push_back(&p);
-    close_round(set_of_[p.id]);
+    std::vector<Process*>& waiting = waiting_[set_of_[p.rank]];
+    if (!std::exchange(p.repeats, false)) {
+      waiting.push_back(&p);
+      return close_round(set_of_[p.rank]);
+    }
+    // The round has the gradient of the process that had this rank before, so this one is dropped.
+    const auto before = std::ranges::find(waiting, p.rank, &Process::rank);
+    if (before != waiting.end()) {
+      *before = &p;
+    } else {
+      at(delay(), [this, &p] {
+        p.applied = applied_;
+        go_on(p);
+      });
+    }
   }
 
+  // Without changes of the members, the servers need no views.
+  bool is_in_rounds(uint32_t rank) const {
+    return !changes_members() || std::ranges::all_of(processes_, [&](const Process& p) {
+      return p.works || !p.seats || p.rounds.contains(rank);
+    });
+  }
   // A round does not wait for workers that the servers know to be lost.
   void close_round(uint32_t set) {
-    size_t expected = 0;
-    for (uint32_t w = 0; w < workers_; w++) expected += set_of_[w] == set && !left_.contains(w) ? 1 : 0;
-    if (waiting_[set].empty() || waiting_[set].size() < expected) return;
+    int64_t missing = 0;
+    for (uint32_t w = 0; w < seats_; w++) missing += set_of_[w] == set && is_in_rounds(w) ? 1 : 0;
+    for (const Process* each : waiting_[set]) missing -= is_in_rounds(each->rank) ? 1 : 0;
+    if (waiting_[set].empty() || missing > 0) return;
     applied_ += waiting_[set].size();
     for (Process* each : std::exchange(waiting_[set], {})) {
       at(delay(), [this, each, applied = applied_] {
@@ -401,7 +484,7 @@ class Simulation {
     send_from(p, Done{incarnation(p), failure, "", p.begun, p.has_left});
   }
 
-  Process& of(Incarnation id) { return processes_[1'000 - id]; }
+  Process& of(Incarnation id) { return processes_.at(1'000 - id); }
 
   void send(const Event& event) {
     if (const auto* done = std::get_if<Done>(&event)) of(done->incarnation).is_gone = true;
@@ -410,11 +493,19 @@ class Simulation {
     for (const Effect& effect : out) std::visit([this](const auto& e) { carry_out(e); }, effect);
   }
 
-  void carry_out(const Start&) {
-    at(0, [this] { send(Ready{stop_set_of_}); });
+  void carry_out(const Start&) { send(Ready{stop_set_of_}); }
+  // A server begins with the view of the start.
+  void begin_serving(Process& p) {
+    View view{.workers = std::vector<Seat>(seats_, {.incarnation = 0, .state = Seat::State::kEmpty})};
+    for (uint32_t rank = 0; rank < workers_; rank++) {
+      view.workers[rank] = Seat{.incarnation = incarnation(processes_[rank])};
+      p.rounds.insert(rank);
+    }
+    p.seats.emplace(std::move(view));
   }
   void become_member(Process& p) {
     if (std::exchange(p.admitted, true)) return;
+    if (!p.works) begin_serving(p);
     open_stream(p);
     heartbeat(p);
   }
@@ -431,16 +522,35 @@ class Simulation {
   }
   void carry_out(const Admit& e) {
     Process& p = of(e.node.incarnation);
+    if (p.is_late) return admit_late(p, e.node.member.rank);
     at(delay(), [this, &p] {
       become_member(p);
       if (!is_worker(p) || std::exchange(p.trains, true)) return;
-      if (disturbance_ != Disturbance::kShrink) return try_begin(p);
+      if (!changes_members()) return try_begin(p);
       p.in_barrier = BarrierEnter{incarnation(p), kInitial, p.barriers, "0 numbers", 0, {}, 0, true};
       ask_barrier(p);
     });
   }
+  // It prepares itself, and then asks for a border.
+  void admit_late(Process& p, uint32_t rank) {
+    p.rank = rank;
+    const bool is_known = std::ranges::all_of(processes_, [&](const Process& other) {
+      return other.works || other.ended || other.accepts.contains(incarnation(p));
+    });
+    has_joined_early_ = has_joined_early_ || !is_known;
+    at(delay(), [this, &p] {
+      if (p.crashed || p.ended) return;
+      become_member(p);
+      at(random_.below(1'500), [this, &p] {
+        if (p.crashed || p.ended || p.failed) return;
+        p.in_barrier = BarrierEnter{.incarnation = incarnation(p), .name = "joining", .joins = true};
+        ask_barrier(p);
+      });
+    });
+  }
   void carry_out(const Tell& e) {
     Process& p = of(e.to);
+    p.is_told_to_leave = p.is_told_to_leave || std::holds_alternative<LeaveJob>(e.notice);
     if (!p.stream) return;  // lost with the stream
     const Notice notice = e.notice;
     at(delay(), [this, &p, notice] {
@@ -472,13 +582,54 @@ class Simulation {
   // A server takes workers that are gone out of the rounds; the gradient of one that has finished its step still
   // counts.
   void hear(Process& p, const View& view) {
-    for (uint32_t w = 0; w < workers_; w++) {
-      if (is_worker(p) || view.workers[w].is_live || !left_.insert(w).second) continue;
-      const uint32_t set = set_of_[w];
-      close_round(set);
+    if (p.works) return;
+    std::vector<seat::ServerEffect> effects;
+    p.seats->on(view, effects);
+    for (const seat::ServerEffect& effect : effects) {
+      if (const auto* admit = std::get_if<seat::AdmitStreams>(&effect)) p.accepts.insert(admit->incarnation);
+      if (const auto* joins = std::get_if<seat::JoinRounds>(&effect)) {
+        p.rounds.insert(joins->rank);
+        begins_[joins->rank] = joins->begin;
+      }
+      const auto* leaves = std::get_if<seat::LeaveRounds>(&effect);
+      if (leaves == nullptr) continue;
+      p.rounds.erase(leaves->rank);
+      close_round(set_of_[leaves->rank]);
+    }
+    send_from(p, Viewed{incarnation(p), view.number});
+  }
+  // The steps that the newest weights of a set contain: those with which its other workers compute.
+  uint64_t applied_in(uint32_t set) const {
+    for (const Process& p : processes_) {
+      const bool is_here = is_worker(p) && p.in_barrier && !p.crashed && !p.ended && !p.in_barrier->joins;
+      if (is_here && set_of_[p.rank] == set) return p.applied;
+    }
+    return applied_;
+  }
+  // Workers that begin with this barrier are where the others are.
+  void let_in(const ReleaseBarrier& e) {
+    const auto other = std::ranges::find_if(
+        processes_, [&](const Process& p) { return is_worker(p) && !p.ended && !p.crashed && p.in_barrier; });
+    for (const uint32_t rank : e.joined) {
+      const auto waits = [&](const Process& p) {
+        return p.in_barrier && p.in_barrier->joins && !p.takes_part && p.rank == rank && !p.ended;
+      };
+      auto found = std::ranges::find_if(processes_, [&](const Process& p) { return waits(p) && !p.crashed; });
+      if (found == processes_.end()) found = std::ranges::find_if(processes_, waits);
+      if (found == processes_.end()) continue;
+      has_joined_early_ = has_joined_early_ || !is_in_rounds(rank);
+      found->takes_part = true;
+      found->begun = begins_[rank];
+      if (other != processes_.end()) found->epoch = other->epoch;
+      found->applied = applied_in(set_of_[rank]);
+      found->repeats = std::ranges::count(waiting_[set_of_[rank]], rank, &Process::rank) > 0;
+      found->barriers = e.seq;
+      found->in_barrier->name = kMeeting;
+      found->in_barrier->seq = e.seq;
     }
   }
   void carry_out(const ReleaseBarrier& e) {
+    let_in(e);
     const auto inside = [](const Process& p) { return p.in_barrier && !p.in_barrier->stop_set_of.empty(); };
     if (const auto one = std::ranges::find_if(processes_, inside); one != processes_.end()) {
       set_of_ = one->in_barrier->stop_set_of;
@@ -495,10 +646,14 @@ class Simulation {
   // The workers of a set are all between the same two steps.
   void look_at_border(const ReleaseBarrier& e) {
     borders_++;
+    if (stands_still_ && !was_asked_to_stop_) {
+      const auto is_vacant = [&](uint32_t rank) { return std::ranges::count(e.gone, rank) > 0; };
+      has_gone_on_without_ = has_gone_on_without_ || std::ranges::any_of(vacant_, is_vacant);
+    }
     std::map<uint32_t, std::set<uint64_t>> begun;
     for (const Process& p : processes_) {
-      const bool is_here = is_worker(p) && !p.crashed && std::ranges::count(e.gone, p.id) == 0;
-      if (is_here) begun[set_of_[p.id]].insert(p.begun);
+      const bool is_here = is_worker(p) && !p.crashed && !p.ended && std::ranges::count(e.gone, p.rank) == 0;
+      if (is_here) begun[set_of_[p.rank]].insert(p.begun);
     }
     uneven_ = uneven_ || std::ranges::any_of(begun, [](const auto& of_set) { return of_set.second.size() > 1; });
   }
@@ -511,12 +666,34 @@ class Simulation {
       after_barrier(p, *std::exchange(p.in_barrier, std::nullopt));
     });
   }
-  void carry_out(const Refuse&) {}
-  void carry_out(const Reject&) {}
+  void carry_out(const Refuse& e) { turn_away(of(e.incarnation)); }
+  void carry_out(const Reject& e) { turn_away(of(e.incarnation)); }
+  void turn_away(Process& p) {
+    if (!p.is_late || p.takes_part || std::exchange(p.ended, true)) return;
+    if (!p.crashed) turned_away_++;
+  }
+  void carry_out(const DeclareJoined& e) {
+    trace_ += fmt::format("{} joined {}\n", now_, to_text(e.member));
+    joined_++;
+    replaced_ += vacant_.erase(e.member.rank);
+  }
+  void carry_out(const DeclareDropped& e) {
+    trace_ += fmt::format("{} dropped {}: {}\n", now_, to_text(e.member), e.why);
+    dropped_++;
+  }
   void carry_out(const DeclareLost& e) {
-    trace_ += fmt::format("{} lost {}\n", now_, to_text(e.member));
+    trace_ += fmt::format("{} lost {}: {}\n", now_, to_text(e.member), e.why);
     lost_ = e.member;
     if (e.continues) continued_++;
+    if (e.continues && waits_) {
+      vacant_.insert(e.member.rank);
+      const int64_t tries = random_.below(8) == 0 ? 0 : 3;
+      for (int64_t i = 0; i < tries; i++) {
+        at(i * 2'500 + random_.below(1'000), [this, rank = e.member.rank] {
+          if (vacant_.contains(rank)) start_late(rank);
+        });
+      }
+    }
     is_right_one_lost_ = is_lost_by_rule(e.member);
     since_first_cut_ms_ = now_ - first_cut();
   }
@@ -533,6 +710,7 @@ class Simulation {
   void carry_out(const LogMissing& e) { trace_ += fmt::format("{} missing {}\n", now_, to_text(e.missing)); }
   void carry_out(const End& e) {
     failure_ = e.failure;
+    has_lacked_replacement_ = e.failure && e.failure->message.find("--rejoin-timeout") != std::string::npos;
     trace_ += fmt::format("{} end {}\n", now_, e.failure ? e.failure->message : "well");
   }
 
@@ -551,7 +729,7 @@ class Simulation {
     result.lost = lost_;
     result.is_right_one_lost = is_right_one_lost_;
     result.since_first_cut_ms = since_first_cut_ms_;
-    result.steps_of_set.resize(workers_);
+    result.steps_of_set.resize(seats_);
     result.trace = trace_;
     result.continued = continued_;
     result.left = gone_well_;
@@ -561,12 +739,22 @@ class Simulation {
     result.drained_all = drained_all_;
     result.unanswered = unanswered_;
     result.has_trained = has_trained_;
+    result.joined = joined_;
+    result.dropped = dropped_;
+    result.turned_away = turned_away_;
+    result.replaced = replaced_;
+    result.has_joined_early = has_joined_early_;
+    result.has_gone_on_without = has_gone_on_without_;
+    result.has_lacked_replacement = has_lacked_replacement_;
     result.has_survivor = std::ranges::any_of(
-        processes_, [&](const Process& p) { return is_worker(p) && p.failed && !p.crashed && !p.must_leave; });
+        processes_, [&](const Process& p) { return is_worker(p) && p.failed && !p.crashed && !p.is_told_to_leave; });
     if (crashed_ != nullptr && !heard_.empty()) result.detection_ms = last_heard_ms_ - crashed_ms_;
     for (const Process& p : processes_) {
-      if (!p.crashed && !p.ended) result.survivors_ended = false;
-      if (is_worker(p) && p.ended && !p.has_left) result.steps_of_set[set_of_[p.id]].push_back(p.begun);
+      const bool has_heard = !p.is_late || p.admitted;  // the scheduler's process refuses it when the job has ended
+      if (!p.crashed && !p.ended && has_heard) result.survivors_ended = false;
+      if (is_worker(p) && p.ended && !p.has_left && !p.crashed) {
+        result.steps_of_set[set_of_[p.rank]].push_back(p.begun);
+      }
       if (p.stop_after && !p.stop_after->meets) result.was_stopped = true;
     }
     return result;
@@ -575,7 +763,8 @@ class Simulation {
   RandomStream random_;
   Disturbance disturbance_;
   bool one_lacks_index_;  // the last worker: all are prepared before the job starts
-  uint32_t workers_ = 1, servers_ = 0;
+  uint32_t workers_ = 1, servers_ = 0, seats_ = 1;
+  bool waits_ = false, stands_still_ = false;  // for a worker in the place of a lost one
   uint64_t epochs_ = 0;
   std::vector<uint32_t> stop_set_of_;            // as in Ready
   std::vector<uint32_t> set_of_;                 // the current set of each worker; never empty
@@ -583,8 +772,12 @@ class Simulation {
   std::map<uint64_t, uint64_t> begun_after_;     // by barrier with new sets: number of steps from which all continue
   uint64_t regrouped_ = 0;
   std::unique_ptr<Machine> machine_;
-  std::vector<Process> processes_;
-  std::set<uint32_t> left_;  // workers that the servers know to be gone
+  std::deque<Process> processes_;
+  std::set<uint32_t> vacant_;            // the ranks of lost workers that nobody has replaced
+  std::map<uint32_t, uint64_t> begins_;  // by rank: the first step of the worker that has joined last
+  uint64_t joined_ = 0, dropped_ = 0, turned_away_ = 0, replaced_ = 0;
+  bool has_joined_early_ = false, has_gone_on_without_ = false, has_lacked_replacement_ = false;
+  bool was_asked_to_stop_ = false;
   uint64_t continued_ = 0, gone_well_ = 0, refused_ = 0, drained_all_ = 0;
   std::set<uint32_t> unanswered_;
   bool has_trained_ = false;

@@ -13,7 +13,7 @@ inline constexpr std::array<std::string_view, 4> kBatchSystems = {"slurm", "sge"
 enum class UpdateOn { kAuto, kStore, kWorker };
 enum class Placement { kHash, kBalanced };
 enum class OnNan { kFail, kSkip };
-enum class OnWorkerLoss { kFail, kShrink };
+enum class OnWorkerLoss { kFail, kWait, kShrink };
 enum class Reshare { kEpoch, kNow };  // when the workers that are left divide the records anew
 enum class HostOrder { kSpread, kPack };
 // What to do with a worker in no group: report an error, or form a group of its own.

@@ -118,9 +118,17 @@ Result<> take_resumed_run(std::span<const Layer> stronger, const std::string& di
   return take_resumed(run, !has_role, given, flags);
 }
 
-// Applies the layers, the weakest first. The run to resume is named by the strongest layer that has --resume; its flags
-// are applied just before the weakest layer that has it.
-Result<> apply_layers(std::span<const Layer> layers, Flags& flags) {
+// The flags of the running job that a worker joins. The `stronger` layer is applied after it.
+Result<> take_running_job(const Layer& stronger, const JobSpec& job, Flags& flags) {
+  std::vector<std::string> given;
+  for (const Setting& setting : stronger.settings) given.push_back(training_flags().rows()[setting.row].name);
+  flags.launch.joins = true;
+  return take_resumed(job, true, given, flags);
+}
+
+// Applies the layers, the weakest first. `joined`: see parse_flags(). The run to resume is named by the strongest layer
+// that has --resume; its flags are applied just before the weakest layer that has it.
+Result<> apply_layers(std::span<const Layer> layers, const JobSpec* joined, Flags& flags) {
   size_t first = layers.size();
   std::string directory;
   for (size_t i = layers.size(); i-- > 0;) {
@@ -131,6 +139,7 @@ Result<> apply_layers(std::span<const Layer> layers, Flags& flags) {
   for (size_t i = 0; i < layers.size(); i++) {
     const bool resumes = i == first && !directory.empty() && directory != "auto";
     if (resumes) DT_TRY_VOID(take_resumed_run(layers.subspan(i), directory, flags));
+    if (joined != nullptr && i + 1 == layers.size()) DT_TRY_VOID(take_running_job(layers[i], *joined, flags));
     DT_TRY_VOID(apply_layer(layers[i], flags));
   }
   return {};
@@ -187,7 +196,8 @@ std::vector<std::string> notes_on(const Flags& flags, const Environment& environ
 
 }  // namespace
 
-Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment) {
+Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment,
+                           const JobSpec* joined) {
   Parsed parsed;
   parsed.help = asks_for_help(arguments);
   parsed.version = std::find(arguments.begin(), arguments.end(), "--version") != arguments.end();
@@ -197,7 +207,7 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   DT_TRY(std::vector<Setting> command_line, training_flags().read(arguments, positionals));
   if (!positionals.empty()) return tl::unexpected(no_positionals(positionals.front()));
   DT_TRY(const std::vector<Layer> layers, layers_of(std::move(command_line), environment));
-  DT_TRY_VOID(apply_layers(layers, flags));
+  DT_TRY_VOID(apply_layers(layers, joined, flags));
   flags.launch.token = environment("DTRAIN_TOKEN").value_or("");
   flags.launch.terminal = environment("TERM").value_or("");
   flags.launch.has_launcher = environment(kLauncherVariable).has_value();

@@ -25,6 +25,8 @@
 
 namespace dtrain::job {
 
+struct JobSpec;
+
 // Servers and the scheme. Like all members of JobFlags, these are part of the JobSpec and so equal in all processes.
 struct SchemeFlags {
   std::string kv_store;  // name of the store; never one of its aliases
@@ -45,6 +47,7 @@ struct SchemeFlags {
   int64_t resplit_every = 0;    // shares rotate between ranks every N epochs; 0: never
   OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
   Reshare reshare = Reshare::kEpoch;
+  int64_t max_workers = 0;  // number of seats of workers; 0: as many as workers start with the job
 };
 
 struct NetworkFlags {
@@ -155,6 +158,7 @@ struct LaunchFlags {
   Role role = Role::kNone;
   std::string scheduler;  // address of the scheduler, HOST:PORT; empty: none given
   std::optional<int64_t> rank;
+  bool joins = false;           // a worker that joins a job while it runs (dtrain join)
   std::string advertise, bind;  // own address and the one to listen on; empty: chosen automatically
   // the first of these interfaces that the host has is used; empty: chosen by route
   std::vector<std::string> interfaces;
@@ -210,7 +214,8 @@ struct WireFlags {
   std::chrono::milliseconds heartbeat_interval{2000}, heartbeat_timeout{10000};
   std::chrono::milliseconds stall_timeout{0};  // 0: none
   int64_t min_workers = 1;
-  bool drain = false;  // whether TERM makes a worker leave the job
+  std::chrono::milliseconds rejoin_timeout{60000};  // time for another worker to take a lost one's place
+  bool drain = false;                               // whether TERM makes a worker leave the job
   std::chrono::milliseconds start_timeout{300000};
   std::chrono::milliseconds scheduler_grace{30000};
   Inject inject;
@@ -299,7 +304,9 @@ struct Parsed {
 // defaults, in this order. --resume DIR adds the flags of the run in DIR. They rank below every source that gives
 // --resume, and above all sources that are weaker than these. Code::kUsage names the nearest known flag, the
 // replacement or the valid values; kDevice: --gpus on a host without GPUs.
-Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment);
+// `joined`: the running job that this process joins as a worker, whose flags the command line follows; null: none.
+Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment,
+                           const JobSpec* joined = nullptr);
 
 // Removes the flags with these names (as in the table, without dashes) and their values from a command line.
 std::vector<std::string> without_flags(const std::vector<std::string>& arguments,

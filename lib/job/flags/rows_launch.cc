@@ -372,11 +372,17 @@ std::vector<Row> wire_rows() {
       {.name = "on-worker-loss",
        .value = "POLICY",
        .help = "what to do when a worker is lost while the job trains: fail (end the job with exit code 5 and name the "
-               "worker) or shrink (continue without it; only in jobs with servers)",
+               "worker), wait (for another worker to take its place) or shrink (continue without it); wait and shrink "
+               "only in jobs with servers",
        .bind = DT_FIELD(Flags, job.scheme.on_worker_loss),
-       .choices = {"fail", "shrink"},
-       .later = {"wait"},
+       .choices = {"fail", "wait", "shrink"},
        .scope = Scope::kJob},
+      {.name = "rejoin-timeout",
+       .value = "TIME",
+       .help = "time within which another worker must begin to take the place of a lost one (--on-worker-loss wait)",
+       .bind = DT_FIELD(Flags, wire.rejoin_timeout),
+       .min = 1,
+       .max = kSecondsMax},
       {.name = "reshare",
        .value = "WHEN",
        .help = "when the workers that are left divide the records of one that is gone: epoch (at the end of the epoch; "
@@ -390,6 +396,14 @@ std::vector<Row> wire_rows() {
        .bind = DT_FIELD(Flags, wire.min_workers),
        .min = 1,
        .max = kProcessesMax},
+      {.name = "max-workers",
+       .value = "N",
+       .help = "largest number of workers that the job may have when others join it (dtrain join); 0: as many as it "
+               "starts with (--on-worker-loss)",
+       .bind = DT_FIELD(Flags, job.scheme.max_workers),
+       .min = 0,
+       .max = kProcessesMax,
+       .scope = Scope::kJob},
       {.name = "drain",
        .help = "TERM makes a worker leave the job after its step, and the others continue (--on-worker-loss); TERM to "
                "all workers stops the job",

@@ -105,8 +105,7 @@ std::vector<RefusedFlag> later_with_values() {
 }
 
 std::vector<std::string> later_spellings() {
-  return {"--roles", "--rejoin-timeout", "--snapshot-every", "--snapshot-seconds", "--state-dir", "--inflight-bytes",
-          "--uds"};
+  return {"--roles", "--snapshot-every", "--snapshot-seconds", "--state-dir", "--inflight-bytes", "--uds"};
 }
 
 }  // namespace

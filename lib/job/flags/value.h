@@ -60,8 +60,8 @@ constexpr std::array<Named<LrScheduler>, 5> names_of(LrScheduler) {
 constexpr std::array<Named<HostOrder>, 2> names_of(HostOrder) {
   return {{{"spread", HostOrder::kSpread}, {"pack", HostOrder::kPack}}};
 }
-constexpr std::array<Named<OnWorkerLoss>, 2> names_of(OnWorkerLoss) {
-  return {{{"fail", OnWorkerLoss::kFail}, {"shrink", OnWorkerLoss::kShrink}}};
+constexpr std::array<Named<OnWorkerLoss>, 3> names_of(OnWorkerLoss) {
+  return {{{"fail", OnWorkerLoss::kFail}, {"wait", OnWorkerLoss::kWait}, {"shrink", OnWorkerLoss::kShrink}}};
 }
 constexpr std::array<Named<Reshare>, 2> names_of(Reshare) {
   return {{{"epoch", Reshare::kEpoch}, {"now", Reshare::kNow}}};

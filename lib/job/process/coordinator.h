@@ -21,6 +21,7 @@ class Coordinator {
  public:
   virtual ~Coordinator() = default;
   [[nodiscard]] virtual uint32_t rank() const = 0;
+  // The number of seats of workers: the largest rank is smaller. Some may be empty; see live().
   [[nodiscard]] virtual uint32_t workers() const = 0;
   // The ranks of the workers that take part, sorted: all but those that were lost or had left before the last barrier
   // ended. So all workers have the same ranks between the same barriers. Never empty.
@@ -28,6 +29,12 @@ class Coordinator {
   // The leader does what one worker does for all, such as writing checkpoints. It is the live worker of the lowest
   // rank.
   [[nodiscard]] bool leads() const { return live().front() == rank(); }
+
+  // The ranks of the workers that take part since the last barrier, sorted: they have joined the running job.
+  [[nodiscard]] virtual std::vector<uint32_t> newcomers() const { return {}; }
+  // For a worker that joins the running job, when it is prepared: waits until the others have met at a border, and
+  // returns the messages with which they have come there. From then on this worker takes part in everything.
+  virtual Result<std::vector<Contribution>> take_part();
 
   // A barrier that all workers pass when they have the initial weights. From then on the job continues if a worker is
   // lost (--on-worker-loss). Called only by jobs that can continue.
@@ -71,6 +78,10 @@ class Coordinator {
 inline constexpr size_t kSumNumbersMax = 4096;
 inline constexpr size_t kContributionBytesMax = 4 << 20;  // limit for the message of one worker
 inline constexpr size_t kGatherBytesMax = 32 << 20;       // limit for the messages of all workers together
+
+inline Result<std::vector<Contribution>> Coordinator::take_part() {
+  return fail(Code::kInternal, "no worker can join this job while it runs");
+}
 
 inline std::vector<uint32_t> Coordinator::live() const {
   std::vector<uint32_t> ranks(workers());

@@ -64,6 +64,8 @@ struct RunStart {
   std::vector<WorkerState> workers;       // the state of each worker, indexed by rank; empty: no worker has made a step
   std::optional<BestEpoch> best = {};     // the best accuracy of the run so far
   std::vector<int64_t> kept_epochs = {};  // epochs of the checkpoints that the run has written and not removed
+  // To workers that join the running job: whether the sender has given the servers what these workers need.
+  bool has_handed_over = false;
 };
 // A worker has reached the end of an epoch or a border, or was asked to stop.
 struct EpochEnd {

@@ -21,6 +21,9 @@ inline constexpr std::string_view kAddressLine = "dtrain scheduler ";
 //   ..."}}
 inline constexpr std::string_view kFindingLine = "finding ";
 
+// Printed, followed by the rank, when a worker was lost and the job waits for another one in its place.
+inline constexpr std::string_view kReplaceLine = "dtrain replace worker ";
+
 // Written by the launcher when a process that it has started has ended: "ended worker:3 was killed by signal 9
 // (Killed)".
 struct EndedProcess {

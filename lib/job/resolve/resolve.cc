@@ -196,7 +196,7 @@ Result<> check_role(const Flags& flags) {
   const int64_t ranks = launch.role == Role::kWorker   ? flags.job.num_workers
                         : launch.role == Role::kServer ? flags.job.num_servers
                                                        : 1;
-  if (launch.rank && *launch.rank >= ranks) {
+  if (launch.rank && *launch.rank >= ranks && !launch.joins) {  // the job may have seats for more workers
     return fail(Code::kUsage, "--rank {}: the job has {} {}s, with ranks from 0", *launch.rank, ranks, role);
   }
   return {};

@@ -108,33 +108,40 @@ Result<> check_worker_loss(const Flags& flags, const Store& store) {
   const JobFlags& job = flags.job;
   if (job.scheme.on_worker_loss == OnWorkerLoss::kFail) {
     const bool reshares = job.scheme.reshare == Reshare::kNow;
-    if (!flags.wire.drain && flags.wire.min_workers == 1 && !reshares) return {};
-    return fail(Code::kUsage, "{} needs --on-worker-loss shrink: otherwise the job does not continue without a worker",
-                reshares           ? "--reshare now"
-                : flags.wire.drain ? "--drain"
-                                   : "--min-workers");
+    if (!flags.wire.drain && flags.wire.min_workers == 1 && !reshares && job.scheme.max_workers == 0) return {};
+    return fail(Code::kUsage,
+                "{} needs --on-worker-loss wait or shrink: otherwise the workers cannot change while the job runs",
+                reshares                     ? "--reshare now"
+                : flags.wire.drain           ? "--drain"
+                : job.scheme.max_workers > 0 ? "--max-workers"
+                                             : "--min-workers");
   }
+  const std::string policy =
+      fmt::format("--on-worker-loss {}", job.scheme.on_worker_loss == OnWorkerLoss::kWait ? "wait" : "shrink");
   if (flags.wire.min_workers > job.num_workers) {
     return fail(Code::kUsage, "--min-workers {}: the job has only {} workers (-n)", flags.wire.min_workers,
                 job.num_workers);
   }
-  if (job.num_workers == 1) {
-    return fail(Code::kUsage, "--on-worker-loss shrink: the run has only one worker; use --max-restarts");
+  if (job.scheme.max_workers > 0 && job.scheme.max_workers < job.num_workers) {
+    return fail(Code::kUsage, "--max-workers {}: the job starts with more workers (-n {})", job.scheme.max_workers,
+                job.num_workers);
+  }
+  if (job.num_workers == 1 && job.scheme.max_workers < 2) {
+    return fail(Code::kUsage, "{}: the run has only one worker; use --max-restarts", policy);
   }
   if (!store.servers || job.num_servers == 0) {
     return fail(
         Code::kUsage,
-        "--on-worker-loss shrink: without servers, the workers of {} add up their gradients in a group that "
+        "{}: without servers, the workers of {} add up their gradients in a group that "
         "cannot continue without a member; use a store with servers such as dist_sync, or --max-restarts, which "
         "starts all processes again from the last checkpoint",
-        job.scheme.kv_store);
+        policy, job.scheme.kv_store);
   }
   if (job.time_batches_after) {
-    return fail(Code::kUsage, "--on-worker-loss shrink: a benchmark measures all workers; use --on-worker-loss fail");
+    return fail(Code::kUsage, "{}: a benchmark measures all workers; use --on-worker-loss fail", policy);
   }
   if (job.scheme.regroup_every > 0) {
-    return fail(Code::kUsage, "--on-worker-loss shrink with --regroup-every {}: leave out one of them",
-                job.scheme.regroup_every);
+    return fail(Code::kUsage, "{} with --regroup-every {}: leave out one of them", policy, job.scheme.regroup_every);
   }
   return {};
 }

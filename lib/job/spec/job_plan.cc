@@ -46,12 +46,36 @@ std::vector<EpochRule> epoch_rules(const JobPlan& plan, uint64_t batch_size) {
 
 }  // namespace
 
+int64_t worker_seats(const JobFlags& flags) {
+  return std::max(flags.num_workers, flags.scheme.max_workers);
+}
+
+std::vector<int64_t> groups_of_seats(const JobSpec& spec) {
+  std::vector<int64_t> groups = spec.groups;
+  std::map<int64_t, int64_t> sizes;
+  for (const int64_t group : groups) sizes[group]++;
+  const auto by_size = [](const auto& a, const auto& b) { return a.second < b.second; };
+  while (!groups.empty() && std::ssize(groups) < worker_seats(spec.flags)) {
+    const auto smallest = std::min_element(sizes.begin(), sizes.end(), by_size);
+    groups.push_back(smallest->first);
+    smallest->second++;
+  }
+  return groups;
+}
+
+sync::Policy policy_of_seats(const JobSpec& spec) {
+  JobSpec seats = spec;
+  seats.groups = groups_of_seats(spec);
+  seats.flags.num_workers = worker_seats(spec.flags);
+  return policy_of(seats, store_of(spec.flags).scheme);
+}
+
 JobPlan plan_of(const JobSpec& spec) {
   JobPlan plan;
   plan.store = store_of(spec.flags);
   plan.policy = policy_of(spec, plan.store.scheme);
   plan.same_weights = sync::has_same_weights(plan.policy) && spec.flags.scheme.regroup_every == 0;
-  plan.stop_set_of = stop_sets(plan.policy);
+  plan.stop_set_of = stop_sets(policy_of_seats(spec));
   plan.servers_only_sum = plan.store.servers && plan.store.update == Update::kWorker;
   if (spec.is_complete()) add_epochs(spec, plan);
   return plan;

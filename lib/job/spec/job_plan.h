@@ -41,7 +41,7 @@ struct JobPlan {
   // True if all workers begin every step with the same weights: they form one group (BSP, or GSP with a single one),
   // without backup workers or regrouping.
   bool same_weights = true;
-  // The number of each worker's stop set (Ready in sync/membership.h). Empty: all workers are in one set.
+  // The number of each seat's stop set (Ready in sync/membership.h). Empty: all workers are in one set.
   std::vector<uint32_t> stop_set_of;
   // True if the servers only sum gradients and leave the update of the weights to the workers.
   bool servers_only_sum = false;
@@ -53,6 +53,13 @@ struct JobPlan {
   uint64_t samples_per_epoch = 0;
   std::vector<EpochRule> epoch_of;  // the epoch rule of each worker
 };
+
+// The number of seats of workers: those with which the job starts, and those that others may take later.
+int64_t worker_seats(const JobFlags& flags);
+// The group of each seat of a GSP job: those of its workers, and for each further seat the smallest group.
+std::vector<int64_t> groups_of_seats(const JobSpec& spec);
+// The policy of the plan, for all seats.
+sync::Policy policy_of_seats(const JobSpec& spec);
 
 // The groups of a GSP job must be filled in already. Shares and batches may still be missing; the members that depend
 // on them (see add_epochs) are then not set.

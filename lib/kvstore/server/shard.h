@@ -107,7 +107,8 @@ class Shard final : public ServerEvents {
   // The rank leaves the job, so rounds no longer wait for it, and its messages are refused until another incarnation is
   // admitted. A gradient that it has pushed still counts.
   void leave(uint32_t rank);
-  // The rank takes part from `step` on.
+  // The rank takes part from `step` on; of a slice that has completed this round already, from the next one. To be
+  // called while no round is in progress.
   void join(uint32_t rank, uint64_t step);
 
   // One line for each worker that has waited for longer than `seconds`, with the workers that it waits for:

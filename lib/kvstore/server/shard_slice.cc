@@ -299,8 +299,10 @@ void ShardSlice::control(const ControlCall& call, Pieces payload) {
   change([&]() DT_REQUIRES(mutex_) {
     const auto& what = call.request.what;
     const bool asks_only = std::holds_alternative<PullState>(what) || std::holds_alternative<PullCounters>(what);
-    // The worker that changes the rate is the leader, which may change.
-    const bool is_of_any_worker = asks_only || std::holds_alternative<SetRate>(what);
+    // The worker that changes the rate, or hands the weights over to workers that join, is the leader, which may
+    // change.
+    const bool hands_over = machine_ && options_.sums_only && !std::holds_alternative<Regroup>(what);
+    const bool is_of_any_worker = asks_only || hands_over || std::holds_alternative<SetRate>(what);
     if (!is_of_any_worker && call.request.rank != 0) return refuse(call, Status::kRejected);
     if (machine_) carry_out_effects();
     if (!asks_only && applied_.contains(call.request.rank, id_of(call))) return answer_again(call);
@@ -396,7 +398,8 @@ void ShardSlice::join(uint32_t rank, uint64_t step) {
   change([&]() DT_REQUIRES(mutex_) {
     if (absent_.erase(rank) == 0 || !machine_) return;
     carry_out_effects();
-    feed(sync::Join{rank, step});
+    const sync::Step next = machine_->clock(rank);
+    feed(sync::Join{rank, values_.is_statistic() ? next : std::max(step, next)});
     carry_out_effects();
   });
 }

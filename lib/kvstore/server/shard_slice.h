@@ -48,6 +48,8 @@ class ShardSlice {
   void control(const ControlCall& call, Pieces payload) DT_EXCLUDES(mutex_);
 
   void leave(uint32_t rank) DT_EXCLUDES(mutex_);
+  // From `step` on, or from the slice's next round of this rank if that comes later. Statistics have rounds of their
+  // own, so their next one is meant.
   void join(uint32_t rank, uint64_t step) DT_EXCLUDES(mutex_);
   // Adds this slice's waits that began at `since_max` or earlier.
   void overdue(Waiters::Clock::time_point since_max, OverdueWaits& out) const DT_EXCLUDES(mutex_);
@@ -107,7 +109,7 @@ class ShardSlice {
   sync::Policy policy_
       DT_GUARDED_BY(mutex_);  // the scheme's policy; for statistics BSP, because their rounds include all workers
   std::optional<sync::Machine> machine_
-      DT_GUARDED_BY(mutex_);  // set once worker 0 has assigned the slice's values (AssignValues)
+      DT_GUARDED_BY(mutex_);  // set once the leader has assigned the slice's values (AssignValues)
   std::vector<sync::Effect> effects_ DT_GUARDED_BY(mutex_);  // effects that are decided but not carried out yet
   std::vector<sync::Effect> decided_ DT_GUARDED_BY(mutex_);  // effects of one event; a member only to reuse its memory
   SliceValues values_ DT_GUARDED_BY(mutex_);

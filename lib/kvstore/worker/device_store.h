@@ -74,6 +74,7 @@ class DeviceStore final : public Store, private DeviceDecisions {
   Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
   Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
   Result<> wait_for_weights(DeviceBucket at) override DT_EXCLUDES(mutex_);
+  Result<> hand_over() override { return servers_ ? servers_->hand_over() : Result<>{}; }
   Result<uint64_t> next_step() override;
   Result<uint64_t> samples_applied() override;
   Result<> share_statistics(uint64_t samples) override;

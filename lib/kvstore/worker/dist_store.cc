@@ -99,16 +99,37 @@ Result<> DistStore::initialize(std::span<const ParameterView> devices, const Tra
   next_step_ = state.updates;
   first_samples_ = state.samples;
   rate_factor_ = state.rate_factor;
-  if (options_.rank != 0) {
+  if (options_.rank != 0 || options_.joins) {
     DT_TRY_VOID(pull(Kind::kPull, &DistStore::any, 0));
+    if (options_.joins) continue_rounds();
     if (!updater_) return {};
-    // No worker has pushed yet, so this is still the state that rank 0 has sent to the servers.
-    TrainingState of_rank_0;
-    DT_TRY_VOID(fetch_state(of_rank_0));
-    return begin_updates(of_rank_0);
+    // No worker has pushed since another one has sent this state to the servers (assign()).
+    TrainingState sent;
+    DT_TRY_VOID(fetch_state(sent));
+    return begin_updates(sent);
   }
   DT_TRY_VOID(assign(state));
   return updater_ ? begin_updates(state) : Result<>{};
+}
+
+// Takes the numbers of the next rounds from the answers of all slices.
+void DistStore::continue_rounds() {
+  std::optional<uint64_t> open;
+  for (size_t i = 0; i < slices_.size(); i++) {
+    const uint64_t step = requests_.answer(i).step;
+    if (is_statistic(slices_[i])) share_count_ = step;
+    if (is_parameter(slices_[i])) open = std::min(open.value_or(step), step);
+  }
+  next_step_ = open.value_or(next_step_);
+}
+
+// If the servers only sum, they get the weights and the state from this worker.
+Result<> DistStore::hand_over() {
+  if (!updater_) return {};
+  TrainingState state;
+  DT_TRY_VOID(read_state(state));
+  state.updates = next_step_;
+  return assign(state);
 }
 
 Result<> DistStore::begin_updates(const TrainingState& state) {
@@ -135,7 +156,8 @@ Result<> DistStore::assign(const TrainingState& state) {
   DT_TRY(const SlotSpans slots, match_state(state, view_, slots_));
   return ask("acknowledgement", &DistStore::any, [&](size_t i) {
     const WorkerSlice& own = slices_[i];
-    if (is_statistic(own)) return SliceRequest{.head = control_request(AssignValues{}), .values = own.value};
+    const AssignValues statistic{.counters = {.updates = share_count_}};
+    if (is_statistic(own)) return SliceRequest{.head = control_request(statistic), .values = own.value};
     const auto states = static_cast<uint32_t>(slots.empty() ? 0 : slots_.size());
     SliceRequest request{.head = control_request(AssignValues{counters, states}), .values = own.value};
     if (states == 0) return request;

@@ -312,7 +312,7 @@ Error SliceRequests::refusal(size_t slice, const SliceRequest& request, Status s
                                        at(slice).server, at(slice).key, at(slice).part, step, options_.rank);
   switch (status) {
     case Status::kStaleIncarnation:
-      return {Code::kUsage, what + ": this process no longer has its rank in the job", {}};
+      return {Code::kPeerLost, what + ": this process no longer has its rank in the job", {}};
     case Status::kUnknownKey: return {Code::kUsage, what + ": the key was never initialised", {}};
     case Status::kBadSize: return {Code::kUsage, what + ": the slice has a different size on the server", {}};
     case Status::kNonFinite: return {Code::kInternal, what + ": the sum of the gradients is not finite", {}};

@@ -27,6 +27,8 @@ rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role) {
   if (flags.launch.rank) request.want_rank = static_cast<uint32_t>(*flags.launch.rank);
   request.host = host_name();
   request.job_text = job::text(job::requested(flags));
+  request.is_late = flags.launch.joins;
+  request.is_launched = flags.launch.joins && flags.launch.has_launcher;
   return request;
 }
 

@@ -86,17 +86,20 @@ std::vector<observe::Stalled> JobView::find_stalled(const std::vector<rpc::Membe
   return stalled;
 }
 
-std::vector<observe::MemberChange> JobView::find_changes(const std::vector<rpc::MemberPulse>& members) {
+std::vector<observe::MemberChange> JobView::note(const std::vector<rpc::MemberChange>& changes) const {
+  using Kind = observe::MemberChange::Kind;
+  const std::chrono::duration<double> now = Clock::now() - began_;
   std::vector<observe::MemberChange> news;
-  for (const rpc::MemberPulse& member : members) {
-    const bool is_lost = !member.lost_why.empty();
-    if ((!is_lost && !member.has_left) || !gone_.insert(member.member.rank).second) continue;
-    const std::chrono::duration<double> now = Clock::now() - began_;
-    news.push_back({.who = to_text(member.member),
-                    .host = member.host,
-                    .is_lost = is_lost,
-                    .why = member.lost_why,
-                    .steps = member.pulse.progress.step,
+  for (const rpc::MemberChange& change : changes) {
+    const bool is_lost = change.kind == rpc::MemberChange::Kind::kLost;
+    const bool has_left = change.kind == rpc::MemberChange::Kind::kLeft;
+    news.push_back({.kind = is_lost    ? Kind::kLost
+                            : has_left ? Kind::kLeft
+                                       : Kind::kJoined,
+                    .who = to_text(change.member),
+                    .host = change.host,
+                    .why = change.why,
+                    .steps = change.steps,
                     .seconds = now.count()});
   }
   return news;

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <set>
 #include <vector>
 
 #include "base/log.h"
@@ -34,8 +33,8 @@ class JobView {
   std::vector<observe::Slow> update(const job::Progress& progress, std::vector<rpc::MemberPulse> members);
   // Logs the processes that live but have not moved for a minute, each once. Returns all of them; see StallWatch.
   std::vector<observe::Stalled> find_stalled(const std::vector<rpc::MemberPulse>& members);
-  // Returns the workers that were lost or have left since the last call and without which the job continues.
-  std::vector<observe::MemberChange> find_changes(const std::vector<rpc::MemberPulse>& members);
+  // The changes, as findings that happen now.
+  [[nodiscard]] std::vector<observe::MemberChange> note(const std::vector<rpc::MemberChange>& changes) const;
   // Determines how the workers spent their time and what would help most. Logs both and returns them.
   [[nodiscard]] observe::Conclusion end() const;
 
@@ -48,7 +47,6 @@ class JobView {
   const Log log_;
   std::vector<observe::Source> sources_;  // the newest metrics of all processes: workers, servers, the scheduler
   Clock::time_point began_ = Clock::now();
-  std::set<uint32_t> gone_;  // the ranks that find_changes() has returned
   observe::SlowWatch slow_;
   observe::StallWatch stalls_;
 };

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "base/file.h"
 #include "base/step_faults.h"
 #include "job/process/exit_code.h"
 #include "job/process/host_file.h"
@@ -54,6 +56,9 @@ class Screen {
     if (!has_launcher_) return log_.live(job::live_progress(progress));
     print_line(job::host_line(progress));
   }
+  void ask_for_worker(uint32_t rank) const {
+    if (has_launcher_) print_line(fmt::format("{}{}", job::kReplaceLine, rank));
+  }
   template <class Finding>
   void show_finding(const Finding& finding) const {
     if (has_launcher_) print_line(std::string(job::kFindingLine) + observe::to_json(finding));
@@ -78,15 +83,32 @@ Result<std::string> start_trace(rpc::Scheduler& scheduler, uint64_t steps, Waits
   return fmt::format("{} are traced", steps_text(trace));
 }
 
+sync::membership::OnWorkerLoss loss_policy(job::OnWorkerLoss policy) {
+  using sync::membership::OnWorkerLoss;
+  switch (policy) {
+    case job::OnWorkerLoss::kFail: break;
+    case job::OnWorkerLoss::kWait: return OnWorkerLoss::kWait;
+    case job::OnWorkerLoss::kShrink: return OnWorkerLoss::kShrink;
+  }
+  return OnWorkerLoss::kFail;
+}
+
+// Whether workers wait for each other in every step, so that all wait for one that is to be replaced.
+bool stands_still(const job::JobFlags& flags) {
+  const job::Scheme scheme = job::store_of(flags).scheme;
+  return (scheme == job::Scheme::kBsp && flags.scheme.backup == 0) || scheme == job::Scheme::kGsp;
+}
+
 }  // namespace
 
 sync::membership::Settings membership_settings(const job::Flags& flags, const job::JobSpec& spec) {
   sync::membership::Settings settings;
   settings.workers = static_cast<uint32_t>(flags.job.num_workers);
   settings.servers = static_cast<uint32_t>(flags.job.num_servers);
-  if (spec.flags.scheme.on_worker_loss == job::OnWorkerLoss::kShrink) {
-    settings.on_worker_loss = sync::membership::OnWorkerLoss::kShrink;
-  }
+  settings.on_worker_loss = loss_policy(spec.flags.scheme.on_worker_loss);
+  settings.max_workers = static_cast<uint32_t>(spec.flags.scheme.max_workers);
+  settings.stands_still = stands_still(spec.flags);
+  settings.rejoin_timeout_ms = static_cast<uint64_t>(flags.wire.rejoin_timeout.count());
   settings.min_workers = static_cast<uint32_t>(flags.wire.min_workers);
   settings.meets_on_change = spec.flags.scheme.reshare == job::Reshare::kNow;
   settings.job_text = job::text(spec);
@@ -146,6 +168,13 @@ Result<job::JobPlan> complete(const rpc::Joined& joined, const JobFiles& files, 
   return plan;
 }
 
+// What a worker must know that joins the job while it runs. The file also has the flags of the processes.
+rpc::JobDescription describe(const std::string& run_dir, const job::JobSpec& spec) {
+  std::error_code ignored;
+  const std::string absolute = std::filesystem::absolute(run_dir, ignored).lexically_normal().string();
+  return {.job = read_file(run_dir + "/" + job::kJobSpecFile).value_or(job::text(spec)), .run_dir = absolute};
+}
+
 void warn(const Log& log, const std::string& text) {
   if (!text.empty()) log.warn("{}", text);
 }
@@ -164,6 +193,7 @@ void pass_on(rpc::Scheduler& scheduler, const job::EndedProcess& ended) {
 // Waits for the end of the job. Shows its progress every kProgressInterval and at the end.
 Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, const Screen& screen,
                JobView& view, double stall_timeout_s, KillSwitch kill) {
+  const bool replaces = flags.scheme.on_worker_loss == job::OnWorkerLoss::kWait;
   job::TimeLeft left;
   bool is_shown = false;
   while (true) {
@@ -173,7 +203,11 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
     const job::Progress progress = job_progress(flags, plan, workers, left);
     if (!workers.empty()) screen.show(end ? job::at_end(progress) : progress);
     is_shown = !workers.empty();
-    for (const observe::MemberChange& change : view.find_changes(members)) screen.show_finding(change);
+    const std::vector<rpc::MemberChange> changes = scheduler.take_changes();
+    for (const rpc::MemberChange& change : changes) {
+      if (replaces && change.kind == rpc::MemberChange::Kind::kLost) screen.ask_for_worker(change.member.rank);
+    }
+    for (const observe::MemberChange& change : view.note(changes)) screen.show_finding(change);
     if (end) {
       screen.show_finding(view.end());
       return *end;
@@ -215,7 +249,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   DT_TRY(Process process, Process::open(flags, signals, "scheduler"));
   DT_TRY_VOID(process.take_rank(0));
   const job::JobFlags& job = process.flags.job;
-  DT_TRY_VOID(job::check_open_files(job::descriptors_for(job.num_workers + job.num_servers), "the scheduler"));
+  DT_TRY_VOID(job::check_open_files(job::descriptors_for(job::worker_seats(job) + job.num_servers), "the scheduler"));
   DT_TRY_VOID(complete_flags(process.flags));
   process.flags.job.seed = choose_seed(process);
   process.log.info("start with arguments {}", job::describe(process.flags));
@@ -227,6 +261,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   job::JobSpec spec = job::requested(process.flags);
   job::JobPlan plan;  // the plan of the job; valid once all processes have joined
   rpc::SchedulerOptions options{.listen = listen,
+                                .host = scheduler_host(process.flags.launch, listen),
                                 .security = security,
                                 .membership = membership_settings(process.flags, spec),
                                 .tracer = process.tracer.get(),
@@ -236,7 +271,10 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
     for (const std::string& hint : data_hints(spec, plan)) process.log.warn("{}", hint);
     DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
     process.log.verbose(1, "table {}", spec.placement);
-    return rpc::CompleteJob{.text = job::text(spec), .stop_set_of = plan.stop_set_of, .group_of = plan.policy.group_of};
+    return rpc::CompleteJob{.text = job::text(spec),
+                            .stop_set_of = plan.stop_set_of,
+                            .group_of = plan.policy.group_of,
+                            .description = describe(process.run_dir.path(), spec)};
   };
   if (steps_to_trace(flags) > 0) telemetry::remove_traces(process.run_dir.path());
   DT_TRY(const std::unique_ptr<rpc::Scheduler> scheduler, rpc::Scheduler::start(std::move(options), process.log));

@@ -105,7 +105,7 @@ std::vector<std::string> names_of(const Network& network) {
 
 Result<kvstore::ShardOptions> shard_options(const job::Flags& flags, const job::JobSpec& spec, const Network& network,
                                             uint32_t rank) {
-  job::JobPlan plan = job::plan_of(spec);
+  const job::JobPlan plan = job::plan_of(spec);
   kvstore::ShardOptions options;
   options.server = rank;
   DT_TRY(options.placement, kvstore::parse_placement(spec.placement, static_cast<size_t>(spec.flags.num_servers)),
@@ -116,7 +116,7 @@ Result<kvstore::ShardOptions> shard_options(const job::Flags& flags, const job::
   }
   options.sums_only = plan.servers_only_sum;
   options.weight = staleness_weight(spec.flags, plan);
-  options.policy = std::move(plan.policy);
+  options.policy = job::policy_of_seats(spec);
   options.deterministic = spec.flags.scheme.deterministic;
   options.threads = shard_threads(flags, spec.flags.scheme.reduce_threads);
   return options;
@@ -158,20 +158,27 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, uint3
   return kvstore::Shard::create(std::move(options));
 }
 
-std::vector<uint64_t> worker_incarnations(const rpc::JoinReply& reply) {
-  std::vector<uint64_t> incarnations;
-  for (const rpc::Node& node : reply.of(rpc::Role::kWorker)) incarnations.push_back(node.incarnation);
-  return incarnations;
-}
-
-// The view with which the job begins.
+// The view with which the job begins: the seats that nobody has are empty.
 std::vector<sync::Seat> seats_at_start(const rpc::JoinReply& reply) {
-  std::vector<sync::Seat> seats;
-  for (const uint64_t incarnation : worker_incarnations(reply)) seats.push_back({.incarnation = incarnation});
+  std::vector<sync::Seat> seats(reply.seats, {.incarnation = 0, .state = sync::Seat::State::kEmpty});
+  for (const rpc::Node& node : reply.of(rpc::Role::kWorker)) {
+    seats[node.member.rank] = {.incarnation = node.incarnation};
+  }
   return seats;
 }
 
-// Waits for the end of the job. Meanwhile takes the workers that are gone out of all rounds.
+// Lets the workers connect, and leaves the empty seats out of all rounds.
+void begin_serving(const std::vector<sync::Seat>& seats, rpc::DataServer& data, kvstore::Shard& shard,
+                   const std::function<void(const Error&)>& on_failure) {
+  std::vector<uint64_t> incarnations;
+  for (uint32_t rank = 0; rank < seats.size(); rank++) {
+    incarnations.push_back(seats[rank].is_live() ? seats[rank].incarnation : 0);
+    if (!seats[rank].is_live()) shard.leave(rank);
+  }
+  data.serve(std::move(incarnations), shard, on_failure);
+}
+
+// Waits for the end of the job. Meanwhile lets workers join the rounds, and takes those that are gone out of them.
 Result<> follow_views(rpc::ControlClient& control, sync::View start, rpc::DataServer& data, kvstore::Shard& shard,
                       const Log& log) {
   sync::seat::Server seats(std::move(start));
@@ -185,9 +192,18 @@ Result<> follow_views(rpc::ControlClient& control, sync::View start, rpc::DataSe
                             [&](const sync::seat::LeaveRounds& leave) {
                               shard.leave(leave.rank);
                               log.info("worker {} no longer takes part; no round waits for it", leave.rank);
+                            },
+                            [&](const sync::seat::AdmitStreams& admit) {
+                              shard.admit(admit.rank, admit.incarnation);
+                              data.admit_worker(admit.rank, admit.incarnation);
+                            },
+                            [&](const sync::seat::JoinRounds& join) {
+                              shard.join(join.rank, join.begin);
+                              log.info("worker {} takes part in the rounds from step {} on", join.rank, join.begin);
                             }},
                  effect);
     }
+    control.acknowledge_view(view->number);
   }
 }
 
@@ -210,14 +226,15 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   DT_TRY(const std::unique_ptr<kvstore::Shard> shard,
          make_shard(process, reply.rank, spec, event_log.get(), on_failure));
   process.tracer->record_messages();
-  data.serve(worker_incarnations(reply), *shard, on_failure);
+  const std::vector<sync::Seat> seats = seats_at_start(reply);
+  begin_serving(seats, data, *shard, on_failure);
   process.log.info("server {} of {} serves {} workers", reply.rank, spec.flags.num_servers, spec.flags.num_workers);
   Result<> finished;
   {
     const telemetry::Registry::Handle collected = collect(*process.registry, *shard);
     const WaitLog wait_log([&](double seconds) { return shard->overdue(seconds); }, spec.flags.scheme.ssp_warn,
                            process.log);
-    finished = follow_views(control, {.workers = seats_at_start(reply)}, data, *shard, process.log);
+    finished = follow_views(control, {.workers = seats}, data, *shard, process.log);
   }
   // The connections are closed in every case, because workers may still be sending, and the shard is destroyed at the
   // end of this function.
@@ -233,7 +250,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
 
 Result<int> run_server(const job::Flags& flags, const Signals& signals) {
   DT_TRY(Process process, Process::open(flags, signals, "server"));
-  const int64_t connections = job::kConnectionsPerServer * flags.job.num_workers;
+  const int64_t connections = job::kConnectionsPerServer * job::worker_seats(flags.job);
   DT_TRY_VOID(job::check_open_files(job::descriptors_for(connections), "a server"));
   flush_denormals();
   DT_TRY(const rpc::Security security, security_of(flags.launch));

@@ -95,6 +95,15 @@ Result<PassPlan> passes_over(const std::vector<data::Share>& shares, const job::
   return passes;
 }
 
+// The size of the share of the worker with this rank; of one that has joined later: that of an average worker.
+double share_size(const job::JobSpec& spec, uint32_t rank) {
+  const auto size = [](const job::Interval& share) { return static_cast<double>(share.end - share.begin); };
+  if (rank < spec.shares.size()) return size(spec.shares[rank]);
+  double all = 0;
+  for (const job::Interval& share : spec.shares) all += size(share);
+  return all / static_cast<double>(spec.shares.size());
+}
+
 // The new number of each group that has a worker in `live`, in the order of the old numbers.
 std::map<int64_t, int64_t> numbers_of_groups(const std::vector<int64_t>& groups, const std::vector<uint32_t>& live) {
   std::map<int64_t, int64_t> numbers;
@@ -112,14 +121,14 @@ Result<job::JobSpec> spec_of_live(const job::JobSpec& spec, const std::vector<ui
   now.flags.num_workers = workers;
   now.flags.scheme.backup = std::min(spec.flags.scheme.backup, workers - 1);
   if (!spec.groups.empty()) {
-    std::map<int64_t, int64_t> numbers = numbers_of_groups(spec.groups, live);
+    const std::vector<int64_t> groups = job::groups_of_seats(spec);
+    std::map<int64_t, int64_t> numbers = numbers_of_groups(groups, live);
     now.groups.clear();
-    for (const uint32_t rank : live) now.groups.push_back(numbers[spec.groups[rank]]);
+    for (const uint32_t rank : live) now.groups.push_back(numbers[groups[rank]]);
   }
   std::vector<double> sizes;
   sizes.reserve(live.size());
-  for (const uint32_t rank : live)
-    sizes.push_back(static_cast<double>(spec.shares[rank].end - spec.shares[rank].begin));
+  for (const uint32_t rank : live) sizes.push_back(share_size(spec, rank));
   const std::vector<data::Share> shares = spec.flags.scheme.data_allocator
                                               ? data::shares_by_speed(spec.records_train, sizes)
                                               : data::equal_shares(spec.records_train, workers);

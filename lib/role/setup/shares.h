@@ -37,7 +37,8 @@ Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan,
 Result<job::JobPlan> complete_spec(int64_t records_train, int64_t records_val,
                                    const std::vector<data::Fraction>& sharding, job::JobSpec& spec);
 // The spec of a job of only these workers, which divides the records among them. If the shares come from a file, they
-// keep their proportions. `live`: ranks in the job of `spec`, sorted; the workers get new ranks in this order.
+// keep their proportions, and a worker that has joined later counts as an average one. `live`: ranks in the job of
+// `spec`, sorted; the workers get new ranks in this order.
 Result<job::JobSpec> spec_of_live(const job::JobSpec& spec, const std::vector<uint32_t>& live);
 // The records that a worker trains on in an epoch. Shares rotate every resplit_every epochs.
 data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch);

@@ -52,9 +52,38 @@ job::Flags job_flags(const Process& process, const job::JobSpec& spec) {
   return flags;
 }
 
-rpc::Records records_of(const data::DataSets& data) {
+uint64_t hash_further(uint64_t hash, uint64_t value) {
+  constexpr uint64_t kPrime = 0x100000001b3;  // of FNV-1a
+  for (int byte = 0; byte < 8; byte++) hash = (hash ^ ((value >> (8 * byte)) & 0xff)) * kPrime;
+  return hash;
+}
+
+// Includes the sizes of some records, evenly spread, which the index of a record file has without reading the records.
+uint64_t hash_of(const data::Dataset* set, uint64_t hash) {
+  constexpr int64_t kRecords = 1024;
+  if (set == nullptr) return hash_further(hash, 0);
+  const int64_t size = set->size(), step = std::max<int64_t>(1, size / kRecords);
+  for (const int64_t length : set->image()) hash = hash_further(hash, static_cast<uint64_t>(length));
+  for (int64_t record = 0; record < size; record += step) {
+    hash = hash_further(hash, static_cast<uint64_t>(set->stored_bytes(record)));
+  }
+  return hash;
+}
+
+// `list`: of labels; null: none.
+rpc::Records records_of(const data::DataSets& data, const data::LabelList* list) {
+  constexpr uint64_t kBegin = 0xcbf29ce484222325;
   const auto size = [](const auto& set) { return set == nullptr ? 0 : static_cast<uint64_t>(set->size()); };
-  return {.train = size(data.train), .val = size(data.validation)};
+  const uint64_t hash = hash_of(data.validation.get(), hash_of(data.train.get(), kBegin));
+  return {.train = size(data.train),
+          .val = size(data.validation),
+          .hash = hash_further(hash, list == nullptr ? 0 : list->hash())};
+}
+
+Result<std::shared_ptr<const data::LabelList>> label_list(const job::Flags& flags) {
+  const std::string& path = flags.data.path_imglist;
+  if (path.empty()) return nullptr;
+  return data::LabelList::read(path, static_cast<size_t>(flags.job.augment.label_width));
 }
 
 // A worker's data sets. Record files without an index cannot be opened yet, and their numbers of records are unknown.
@@ -68,12 +97,18 @@ class OwnData {
       own.lacks_index_ = true;
       DT_TRY_VOID(check_is_there(file), "opening the data");
     }
-    if (!own.lacks_index_) DT_TRY_VOID(own.open(process, {}));
+    // A worker that joins the running job cannot ask the others for the index.
+    data::KnownOffsets known;
+    if (own.lacks_index_ && process.flags.launch.joins) {
+      DT_TRY(known, make_indexes(own.files_, process.run_dir.path(), process.log), "indexing the data");
+      own.lacks_index_ = false;
+    }
+    if (!own.lacks_index_) DT_TRY_VOID(own.open(process, std::move(known)));
     return own;
   }
 
   [[nodiscard]] bool lacks_index() const { return lacks_index_; }
-  [[nodiscard]] rpc::Records records() const { return records_of(sets_); }
+  [[nodiscard]] rpc::Records records() const { return records_; }
   data::DataSets take() { return std::move(sets_); }
 
   // Makes or receives the missing indexes. All workers of the job call it together.
@@ -100,19 +135,22 @@ class OwnData {
 
   Result<> open(const Process& process, data::KnownOffsets known) {
     DT_TRY(sets_, open_data(process.flags, 0, process.log, std::move(known)), "opening the data");
+    DT_TRY(const std::shared_ptr<const data::LabelList> list, label_list(process.flags), "opening the data");
+    records_ = records_of(sets_, list.get());
     return {};
   }
 
   std::vector<data::IndexedFile> files_;
   bool lacks_index_ = false;
   data::DataSets sets_;
+  rpc::Records records_;
 };
 
 // Compares the contents of the workers' lists of labels. The JobSpec says only whether there is a list, because its
 // path may differ between hosts.
 Result<> compare_label_lists(const job::Flags& flags, job::Coordinator& coordinator) {
   const std::string& path = flags.data.path_imglist;
-  DT_TRY(const auto list, data::LabelList::read(path, static_cast<size_t>(flags.job.augment.label_width)));
+  DT_TRY(const auto list, label_list(flags));
   const std::string mine = fmt::format("{:016x}", list->hash());
   DT_TRY(const std::string first, broadcast(coordinator, "the list of labels", mine));
   if (mine == first) return {};
@@ -129,6 +167,7 @@ Result<JoinedJob> join(Process& process, Connection& connection) {
   DT_TRY(request.address, own_host(process.flags.launch));
   request.records_train = own.records().train;
   request.records_val = own.records().val;
+  request.data_hash = own.records().hash;
   request.lacks_index = own.lacks_index();
   bool has_rank = false;
   const auto prepare = [&] {
@@ -141,7 +180,8 @@ Result<JoinedJob> join(Process& process, Connection& connection) {
   joined.plan = job::plan_of(joined.spec);
   DT_TRY_VOID(adopt_spec(process.flags, joined.spec, process.run_dir.path(), process.resumed));
   if (!has_rank) DT_TRY_VOID(process.take_rank(joined.reply.rank));
-  if (joined.spec.label_list) DT_TRY_VOID(compare_label_lists(process.flags, *connection.control));
+  const bool starts = !process.flags.launch.joins;
+  if (joined.spec.label_list && starts) DT_TRY_VOID(compare_label_lists(process.flags, *connection.control));
   process.flags = job_flags(process, joined.spec);
   set_host_roles(host_share(joined.reply, rpc::Role::kWorker), process.flags.launch);
   process.log.info("start with arguments {}", job::describe(process.flags));
@@ -174,7 +214,7 @@ Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const Wo
     const SignalWatcher watcher(
         signals, connection.waits, process.log,
         [&] {
-          const bool leaves = flags.wire.drain && signals.terminated;
+          const bool leaves = flags.launch.joins || (flags.wire.drain && signals.terminated);
           leaves ? connection.control->request_leave() : connection.control->request_stop();
         },
         [&] { connection.control->request_trace(steps_to_trace(process.flags)); });

@@ -37,7 +37,7 @@ Result<std::unique_ptr<train::CheckpointClaim>> claim_checkpoints(const Training
 
 // Taken before the newest checkpoint is looked for, so that none is written after that by an earlier run.
 Result<std::unique_ptr<train::CheckpointClaim>> first_claim(const TrainingSetup& setup) {
-  if (!setup.keeps_weights || setup.coordinator.rank() != 0) return nullptr;
+  if (!setup.keeps_weights || setup.coordinator.rank() != 0 || setup.process.flags.launch.joins) return nullptr;
   using Take = train::CheckpointClaim::Take;
   return claim_checkpoints(setup, setup.process.flags.launch.restart > 0 ? Take::kAlways : Take::kIfFree);
 }
@@ -66,7 +66,7 @@ Result<std::unique_ptr<Training>> Training::build(const TrainingSetup& setup, co
   training->open_loaders();
   const TrainingSetup& parts = training->setup_;
   train::TrainSpec spec = training->options_.trainer;
-  if (parts.keeps_weights && !spec.start_from && parts.coordinator.rank() == 0) {
+  if (parts.keeps_weights && !spec.start_from && parts.coordinator.rank() == 0 && !spec.joins) {
     DT_TRY(spec.pretrained, pretrained_params(parts.process.flags.loop));
     if (!spec.pretrained.empty())
       spec.pretrained_note = images_note(spec.pretrained, parts.spec.flags.network.image_shape);
@@ -109,13 +109,15 @@ Training::Training(const TrainingSetup& setup, std::vector<size_t> bucket_begin,
                  own_faults(setup_.process.flags, setup_.coordinator.rank()).step_ms),
              setup_.waits) {}
 
-// The worker that led before this one may still live and write; the newest claim wins.
+// The worker that led before this one may still live and write; the newest claim wins. A worker that leads again needs
+// a new one.
 Result<train::CheckpointClaim*> Training::take_claim() {
-  if (claim_ == nullptr && setup_.keeps_weights) {
-    setup_.process.log.warn("this worker writes the checkpoints from now on, because the workers before it are gone");
+  if ((claim_ == nullptr || has_led_) && setup_.keeps_weights) {
+    setup_.process.log.info("this worker writes the checkpoints from now on");
     DT_TRY_VOID(prepare_checkpoints(setup_.process.flags, setup_.process.run_dir.path()));
     DT_TRY(claim_, claim_checkpoints(setup_, train::CheckpointClaim::Take::kAlways));
   }
+  has_led_ = true;
   return claim_.get();
 }
 

@@ -74,6 +74,7 @@ class Training {
 
   TrainingSetup setup_;
   std::unique_ptr<train::CheckpointClaim> claim_;  // null until this process writes checkpoints
+  bool has_led_ = false;                           // whether take_claim() was called
   std::vector<size_t> bucket_begin_;
   TrainingOptions options_;
   Pacer pacer_;

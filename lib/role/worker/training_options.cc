@@ -18,16 +18,22 @@ namespace dtrain::role {
 
 namespace {
 
+// The worker whose division of the records is used until this one knows its own: a worker that joins the running job
+// gets it at the border, from which on it trains.
+uint32_t division_of(const TrainingInput& input) {
+  return input.rank < input.spec.shares.size() ? input.rank : 0;
+}
+
 // The interval of --monitor, which only worker 0 obeys; 0 on the others.
 int64_t monitor_interval(const TrainingInput& input) {
-  return input.rank == 0 && input.keeps_weights ? input.flags.loop.monitor : 0;
+  return input.rank == 0 && input.keeps_weights && !input.flags.launch.joins ? input.flags.loop.monitor : 0;
 }
 
 Result<> set_checkpoints(const TrainingInput& input, train::TrainSpec& spec) {
   const job::LoopFlags& loop = input.flags.loop;
   if (input.keeps_weights) {
     spec.save_prefix = save_prefix(input.flags, input.run_dir);
-    if (input.rank == 0) {
+    if (input.rank == 0 && !input.flags.launch.joins) {
       DT_TRY(spec.start_from, start_of(input.flags, input.run_dir, input.resumed));
     }
   }
@@ -63,7 +69,8 @@ Result<train::TrainSpec> train_spec(const TrainingInput& input) {
   train::TrainSpec spec;
   spec.num_epochs = job.num_epochs;
   spec.batch_size = job.batch_size;
-  spec.epoch = input.plan.epoch_of[input.rank];
+  spec.epoch = input.plan.epoch_of[division_of(input)];
+  spec.joins = input.flags.launch.joins;
   spec.regroup = {.every = job.scheme.regroup_every, .policy = input.plan.policy};
   spec.metrics = metrics_of(job, input.network.shapes);
   spec.on_nan = job.optimizer.on_nan;
@@ -99,12 +106,15 @@ Result<TrainingOptions> training_options(const TrainingInput& input) {
   DT_TRY(options.device_batches, device_batches(input.flags));
   options.training = options_for(Purpose::kTraining, *input.data.train, input);
   DT_TRY(std::vector<data::BatchLabel> labels, batch_labels(input.spec.flags.augment, input.network.shapes));
-  options.training_data = training_loading(input.flags, input.spec, *input.data.train, std::move(labels), input.rank);
+  options.training_data =
+      training_loading(input.flags, input.spec, *input.data.train, std::move(labels), division_of(input));
   if (input.data.validation != nullptr) {
     options.inference = options_for(Purpose::kInference, *input.data.validation, input);
-    options.validation_data = validation_loading(options.training_data, input.spec, *input.data.validation, input.rank);
+    options.validation_data =
+        validation_loading(options.training_data, input.spec, *input.data.validation, division_of(input));
   }
-  options.kill_at = own_faults(input.flags, input.rank).kill_at;
+  // The fault concerns the process that the launcher has started first.
+  if (!input.flags.launch.joins) options.kill_at = own_faults(input.flags, input.rank).kill_at;
   return options;
 }
 

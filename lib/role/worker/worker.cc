@@ -44,6 +44,7 @@ Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const StoreSetup& se
   options.log = process.log;
   options.timeline = setup.timeline;
   options.rank = setup.coordinator.rank();
+  options.joins = process.flags.launch.joins;
   options.incarnation = connection.incarnation;
   options.bucket_begin = setup.bucket_begin;
   return kvstore::DistStore::create(std::move(options), setup.waits);
@@ -171,7 +172,7 @@ Result<int> read_only(const Process& process, Connection& connection, const Join
 Result<int> train(Process& process, Connection& connection, const JoinedJob& joined) {
   const Clock::time_point started = Clock::now();
   const auto& [reply, spec, plan, data] = joined;
-  if (reply.rank == 0) {
+  if (reply.rank == 0 && !process.flags.launch.joins) {
     DT_TRY_VOID(introduce_data(process.flags, data, process.run_dir.path(), process.log), "writing the run directory");
     DT_TRY_VOID(prepare_checkpoints(process.flags, process.run_dir.path()));
   }

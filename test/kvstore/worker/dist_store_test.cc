@@ -357,7 +357,7 @@ TEST_CASE("a refused request is an error of the worker with the request and the 
   REQUIRE(cluster.store(1).gradient_ready(0, 0, 1).has_value());
   const Result<> result = cluster.store(1).wait_for_weights(0);
   REQUIRE_FALSE(result.has_value());
-  CHECK(result.error().code == Code::kUsage);
+  CHECK(result.error().code == Code::kPeerLost);
   CHECK(result.error().message ==
         "server 0 refused the request for key 0 slice 0 step 0 from worker 1: this process no longer has its rank in "
         "the job");

@@ -1,0 +1,204 @@
+// Workers join a running job: in the place of a lost one (--on-worker-loss wait), or in addition (--max-workers). What
+// must hold: no other process ends or starts again, the job trains to its end, and one that cannot join does not
+// disturb it.
+
+#include <array>
+#include <csignal>
+#include <memory>
+
+#include "base/file.h"
+#include "base/random.h"
+#include "cluster/changing_job.h"
+#include "cluster/loopback_job.h"
+#include "support/catch.h"
+#include "support/command_line.h"
+#include "support/drawn_seeds.h"
+#include "support/process_of_job.h"
+#include "support/text.h"
+
+using namespace dtrain;
+using namespace dtrain::test;
+using dtrain::test::contains;
+
+namespace {
+
+constexpr std::array kKinds = {"dist_sync --save-every 0.3s", "dist_sync --update-on worker --optimizer adam",
+                               "dist_sync --backup 1",        "dist_async --save-every 0.3s",
+                               "dist_ssync --staleness 1",    "dist_gsync"};
+
+// Runs the job and takes a worker away, in a way and at a moment that are drawn. The launcher starts another one.
+void run_with_replacement(const ChangingJobs& jobs, const std::string& run_dir, RandomStream random) {
+  Process launcher(jobs.command(run_dir, command_line("--max-restarts 3 --inject step-ms=6")), jobs.options());
+  const bool trains = launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds);
+  launcher.wait_for_output("no process prints this", 1.2 * random.uniform());
+  const auto lost = static_cast<uint64_t>(random.below(kWorkers));
+  const bool stops = random.below(3) == 0;
+  const std::map<std::string, pid_t> before = jobs.survivors(run_dir, lost);
+  const pid_t victim = process_of_job(jobs.path(run_dir), "worker", lost);
+  const bool is_hit = victim != 0 && ::kill(victim, stops ? SIGSTOP : SIGKILL) == 0;
+  const std::string name = "worker " + std::to_string(lost);
+  const bool is_noticed = launcher.wait_for_output("warning: " + name + " was lost: ", kRunSeconds);
+  if (stops) ::kill(victim, SIGCONT);  // it learns that it is lost, and ends
+  const bool is_replaced = launcher.wait_for_output(name + " on ", kRunSeconds);
+  const std::map<std::string, pid_t> after = jobs.survivors(run_dir, lost);
+  const Ended end = launcher.wait(kRunSeconds);
+  INFO((stops ? "stopped " : "killed ") << name << "\n" << end.output);
+  REQUIRE(trains);
+  REQUIRE(is_hit);
+  REQUIRE(is_noticed);
+  REQUIRE(is_replaced);
+  CHECK(before == after);
+  CHECK(end.code == 0);
+  CHECK(left_over(jobs.path(run_dir)).empty());
+  CHECK(jobs.summary(run_dir).at("exit_code") == 0);
+  CHECK(jobs.summary(run_dir).at("epochs") == 10);
+  CHECK(jobs.changes(run_dir) == name + " lost, " + name + " joined");
+  CHECK(contains(end.output, "another " + name + " is started on "));
+  CHECK(std::filesystem::exists(jobs.path(run_dir) + "/lenet-0010.params"));
+}
+
+// Waits until so many workers have joined the job; false if it ends before.
+bool await_joined(Process& launcher, size_t wanted) {
+  const auto joined = [&] {
+    size_t count = 0;
+    for (size_t at = 0; (at = launcher.output().find(" has joined the job", at)) != std::string::npos; at++) count++;
+    return count;
+  };
+  while (joined() < wanted && launcher.running()) launcher.wait_for_output("no process prints this", 0.05);
+  return joined() >= wanted;
+}
+
+}  // namespace
+
+TEST_CASE("another worker takes the place of one that is killed or stands still", "[join]") {
+  const size_t kind = GENERATE(range(size_t{0}, kKinds.size()));
+  INFO(kKinds[kind]);
+  const ChangingJobs jobs("wait", command_line("--kv-store", kKinds[kind]));
+  // By default, each scheme loses one worker. DTRAIN_JOIN_SEEDS=1-100 runs each a hundred times.
+  const auto [first, last] = drawn_seeds("DTRAIN_JOIN_SEEDS");
+  for (uint64_t seed = first; seed <= last; seed++) {
+    INFO("seed " << seed);
+    run_with_replacement(jobs, "run" + std::to_string(seed), RandomStream(seed, Use::kFaults, kind));
+  }
+}
+
+TEST_CASE("workers join a job, one leaves again, and the servers' decisions are those of the protocol", "[join]") {
+  const size_t kind = GENERATE(range(size_t{0}, kKinds.size()));
+  INFO(kKinds[kind]);
+  const ChangingJobs jobs("shrink", command_line("--max-workers 5 -s 1 --kv-store", kKinds[kind]));
+  Process launcher(jobs.command("run", command_line("--trace-events events --num-epochs 20 --inject step-ms=15")),
+                   jobs.options());
+  REQUIRE(launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds));
+  const std::map<std::string, pid_t> before = jobs.survivors("run", kWorkers);
+  Process leaver(command_line(dtrain_program(), "join"), jobs.options());
+  REQUIRE(leaver.wait_for_output("joined the job in epoch ", kRunSeconds));
+  Process stayer(command_line(dtrain_program(), "join --rank 4"), jobs.options());
+  REQUIRE(stayer.wait_for_output("joined the job in epoch ", kRunSeconds));
+  const Ended full = jobs.ask({"join"});
+  CHECK(full.code == 2);
+  CHECK(contains(full.output, "the job already has its 5 workers; --max-workers sets the largest number"));
+  const Ended left = jobs.ask({"leave", "3"});
+  const Ended leaving = leaver.wait(kRunSeconds);
+  INFO(left.output << leaving.output);
+  CHECK(left.code == 0);
+  CHECK(leaving.code == 0);
+  CHECK(before == jobs.survivors("run", kWorkers));
+  const Ended end = launcher.wait(kRunSeconds);
+  const Ended staying = stayer.wait(kRunSeconds);
+  INFO(end.output << staying.output);
+  CHECK(end.code == 0);
+  CHECK(staying.code == 0);
+  CHECK(jobs.changes("run") == "worker 3 joined, worker 4 joined, worker 3 left");
+  CHECK(jobs.summary("run").at("epochs") == 20);
+  CHECK(left_over(jobs.path("run")).empty());
+  const Ended replayed = jobs.ask({"simulate", "--replay", "events"});
+  INFO(replayed.output);
+  CHECK(replayed.code == 0);
+}
+
+TEST_CASE("a worker that does not fit the job is refused with the reason, and the job continues", "[join]") {
+  const ChangingJobs jobs("shrink", command_line("--max-workers 4 --kv-store dist_sync"));
+  Process launcher(jobs.command("run", command_line("--num-epochs 100 --inject step-ms=10")), jobs.options());
+  REQUIRE(launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds));
+  REQUIRE(jobs.ask(command_line("data synth --out other --count 60")).code == 0);
+  struct Refused {
+    std::string flags;
+    int code;
+    std::string why;
+  };
+  const std::array<Refused, 5> all = {
+      Refused{"--batch-size 8", 2, "the flags of this worker differ from those of the job: batch-size"},
+      Refused{"--data-dir other", 2, "but the workers of the job have 400 and "},
+      Refused{"--rank 1", 2, "worker 1 takes part in the job, or is about to"},
+      Refused{"--rank 7", 2, "rank 7 does not exist: the job has seats for 4 workers (--max-workers)"},
+      Refused{"--data-dir nowhere", 7, "nowhere: train.rec"}};
+  for (const Refused& one : all) {
+    const Ended end = jobs.ask(command_line("join", one.flags.c_str()));
+    INFO(one.flags << "\n" << end.output);
+    CHECK(end.code == one.code);
+    CHECK(contains(end.output, one.why));
+  }
+  launcher.signal(SIGTERM);
+  const Ended end = launcher.wait(kRunSeconds);
+  INFO(end.output);
+  CHECK(end.code == 75);
+  CHECK(jobs.summary("run").at("changes").empty());
+}
+
+TEST_CASE("a worker that is killed while it joins leaves no trace, and another one can join", "[join]") {
+  const ChangingJobs jobs("shrink", command_line("--max-workers 4 --kv-store dist_sync"));
+  Process launcher(jobs.command("run", command_line("--num-epochs 1000 --inject step-ms=10")), jobs.options());
+  REQUIRE(launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds));
+  const std::map<std::string, pid_t> before = jobs.survivors("run", kWorkers);
+  for (int i = 0; i < 8; i++) {
+    Process joiner(command_line(dtrain_program(), "join"), jobs.options());
+    joiner.wait_for_output("no process prints this", 0.04 * i);
+    joiner.signal(SIGKILL);
+    (void)joiner.wait(kRunSeconds);
+  }
+  // The last one may still count as joining, until its connection has been closed for a second.
+  std::unique_ptr<Process> joiner;
+  do {
+    joiner = std::make_unique<Process>(command_line(dtrain_program(), "join"), jobs.options());
+  } while (!joiner->wait_for_output("joined the job in epoch ", kRunSeconds) && launcher.running());
+  joiner->signal(SIGINT);  // it leaves
+  const Ended left = joiner->wait(kRunSeconds);
+  INFO(left.output);
+  CHECK(left.code == 0);
+  CHECK(contains(left.output, "left the job as asked"));
+  CHECK(before == jobs.survivors("run", kWorkers));
+  launcher.signal(SIGTERM);
+  const Ended end = launcher.wait(kRunSeconds);
+  INFO(end.output);
+  CHECK(end.code == 75);
+  CHECK(left_over(jobs.path("run")).empty());
+}
+
+TEST_CASE("a job that waits for another worker in vain ends and says how one could have joined", "[join]") {
+  const ChangingJobs jobs("wait", command_line("--rejoin-timeout 2s --kv-store", GENERATE("dist_sync", "dist_async")));
+  const Ended end = jobs.run("run", command_line("--num-epochs 1000 --inject kill=worker:0@step:30"));
+  INFO(end.output);
+  CHECK(end.code == 5);
+  CHECK(contains(end.output, "or by: dtrain join --scheduler 127.0.0.1:"));
+  CHECK(contains(end.output, "no other worker has taken its place within 2 s (--rejoin-timeout)"));
+  CHECK(left_over(jobs.path("run")).empty());
+}
+
+TEST_CASE("a job loses ten workers, one after the other, and trains to its end", "[join]") {
+  const ChangingJobs jobs("wait", command_line("--kv-store dist_sync"));
+  Process launcher(jobs.command("run", command_line("--max-restarts 10 --num-epochs 1000 --inject step-ms=4")),
+                   jobs.options());
+  REQUIRE(launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds));
+  for (uint64_t i = 0; i < 10; i++) {
+    const uint64_t rank = i % kWorkers;
+    REQUIRE(::kill(process_of_job(jobs.path("run"), "worker", rank), SIGKILL) == 0);
+    INFO("death " << i);
+    REQUIRE(launcher.wait_for_output("(" + std::to_string(i + 1) + " of 10, --max-restarts)", kRunSeconds));
+    REQUIRE(await_joined(launcher, i + 1));
+  }
+  launcher.signal(SIGTERM);
+  const Ended end = launcher.wait(kRunSeconds);
+  INFO(end.output);
+  CHECK(end.code == 75);
+  CHECK(jobs.summary("run").at("changes").size() == 20);
+}
