@@ -106,6 +106,33 @@ std::vector<SimulateRow> network_rows() {
   };
 }
 
+std::vector<SimulateRow> loss_rows() {
+  return {
+      {.name = "mtbf",
+       .value = "HOURS",
+       .help = "instead of comparing the schemes, compare what lost workers cost the whole job, if a worker is lost "
+               "after HOURS on average (exponentially distributed); servers are never lost",
+       .bind = DT_FIELD(SimulateOptions, simulation.mtbf_hours),
+       .default_text = "off",
+       .min = 0,
+       .max = 1e9},
+      {.name = "policy",
+       .value = "wait|shrink|restart",
+       .help = "with --mtbf: another worker takes the place of a lost one, the job continues without it, or all start "
+               "again from the last checkpoint",
+       .bind = DT_FIELD(SimulateOptions, simulation.policy),
+       .choices = {"all", "wait", "shrink", "restart"}},
+      {.name = "replace-time",
+       .value = "TIME",
+       .help = "with --mtbf: time until another worker trains in the place of a lost one; with restart, until all do",
+       .bind = DT_FIELD(SimulateOptions, simulation.replace_time),
+       .min = 0,
+       .max = job::kSecondsMax},
+      training_row<SimulateOptions>("heartbeat-timeout", DT_FIELD(SimulateOptions, simulation.heartbeat_timeout)),
+      training_row<SimulateOptions>("save-every", DT_FIELD(SimulateOptions, simulation.save_every, "off")),
+  };
+}
+
 std::vector<SimulateRow> scheme_rows() {
   return {
       training_row<SimulateOptions>("staleness", DT_FIELD(SimulateOptions, simulation.staleness)),
@@ -172,6 +199,7 @@ job::FlagTable<SimulateOptions> simulate_flags() {
   };
   append("Job:", cluster_rows());
   append("Network and faults:", network_rows());
+  append("Losses:", loss_rows());
   append("Schemes:", scheme_rows());
   append("Learning:", learning_rows());
   append("Output:", simulate_output_rows());

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/progress_bar.h"
+#include "base/random.h"
 #include "base/words.h"
 #include "job/flags/value.h"
 #include "job/resolve/resolve.h"
@@ -186,6 +187,7 @@ struct Scheme {
   std::string name;
   sync::Policy policy;
   double learning_rate;
+  bool members_wait;  // whether the workers of a group wait for each other in every step
 };
 
 Result<std::vector<Scheme>> schemes_of(const SimulateOptions& options, const Setting& setting) {
@@ -195,23 +197,125 @@ Result<std::vector<Scheme>> schemes_of(const SimulateOptions& options, const Set
     return fail(Code::kUsage, "--backup {}: must be less than the number of workers, {}", options.backup, workers);
   const auto is_asked = [&](std::string_view name) { return options.scheme == "all" || options.scheme == name; };
   std::vector<Scheme> schemes;
-  if (is_asked("bsp")) schemes.push_back({"bsp", sync::bsp(workers), options.lr});
+  if (is_asked("bsp")) schemes.push_back({"bsp", sync::bsp(workers), options.lr, true});
   if (is_asked("bsp") && options.backup > 0) {
     schemes.push_back({fmt::format("bsp backup {}", options.backup),
-                       sync::bsp(workers, static_cast<uint32_t>(options.backup)), options.lr});
+                       sync::bsp(workers, static_cast<uint32_t>(options.backup)), options.lr, false});
   }
-  if (is_asked("asp")) schemes.push_back({"asp", sync::asp(workers), own_lr});
+  if (is_asked("asp")) schemes.push_back({"asp", sync::asp(workers), own_lr, false});
   if (is_asked("ssp")) {
     const auto lead = static_cast<sync::Step>(options.staleness);
-    schemes.push_back({fmt::format("ssp lead {}", lead), sync::ssp(workers, lead), own_lr});
+    schemes.push_back({fmt::format("ssp lead {}", lead), sync::ssp(workers, lead), own_lr, false});
   }
   if (is_asked("gsp")) {
     DT_TRY(std::vector<sync::Group> groups, groups_of(options, setting.step_ms));
     const sync::Policy gsp = sync::gsp(std::move(groups));
     const sync::Group count = sync::group_count(gsp);
-    schemes.push_back({fmt::format("gsp {} group{}", count, count == 1 ? "" : "s"), gsp, options.lr});
+    schemes.push_back({fmt::format("gsp {} group{}", count, count == 1 ? "" : "s"), gsp, options.lr, true});
   }
   return schemes;
+}
+
+// With --mtbf: how many losses the loss model draws for each policy, over all jobs. The means are exact to a hundredth
+// long before.
+constexpr double kLossesDrawn = 5e6;
+constexpr double kJobsMax = 200;
+// The steps that the simulation times for the loss model: enough to average out their jitter, in some seconds.
+constexpr int64_t kStepsTimed = 100, kStepsTimedMin = 20;
+constexpr int64_t kExchangesTimed = 5'000'000;  // between a worker and a server
+
+int64_t steps_timed(const SimulateOptions& options, const Setting& setting) {
+  const int64_t exchanges = static_cast<int64_t>(setting.step_ms.size()) * options.servers;
+  return std::min(options.steps, std::clamp(kExchangesTimed / exchanges, kStepsTimedMin, kStepsTimed));
+}
+
+Result<> check_losses(const SimulateOptions& options, const Setting& setting) {
+  if (options.mtbf_hours == 0 && options.policy != "all")
+    return fail(Code::kUsage, "--policy {}: without --mtbf HOURS, no worker is lost", options.policy);
+  if (options.mtbf_hours == 0) return {};
+  const bool changes = options.leave_percent > 0 || !setting.joins.empty() || !setting.kills.empty();
+  if (changes || options.loss > 0)
+    return fail(Code::kUsage, "--mtbf: cannot be combined with --leave-percent, --join, --loss or --inject kill");
+  return {};
+}
+
+std::vector<LossPolicy> policies_of(const SimulateOptions& options) {
+  std::vector<LossPolicy> policies;
+  for (const LossPolicy policy : {LossPolicy::kWait, LossPolicy::kShrink, LossPolicy::kRestart}) {
+    if (options.policy == "all" || options.policy == name_of(policy)) policies.push_back(policy);
+  }
+  return policies;
+}
+
+// Who makes no step from the loss of a worker until it is noticed. Without a bound, nobody waits for the others; with
+// one, all do, unless they may be further ahead than the notice takes.
+std::vector<uint32_t> groups_that_wait(const Scheme& scheme, double step_s, double detect_s) {
+  const auto workers = static_cast<uint32_t>(scheme.policy.group_of.size());
+  if (scheme.members_wait) return {scheme.policy.group_of.begin(), scheme.policy.group_of.end()};
+  if (scheme.policy.lead_max && static_cast<double>(*scheme.policy.lead_max) * step_s < detect_s)
+    return std::vector<uint32_t>(workers, 0);
+  std::vector<uint32_t> own(workers);
+  std::iota(own.begin(), own.end(), 0);
+  return own;
+}
+
+LossSetting losses_of(const SimulateOptions& options, const Scheme& scheme, double step_s, const Outcome& outcome) {
+  const auto seconds = [](std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); };
+  const double epoch_s = step_s * static_cast<double>(options.steps);
+  LossSetting losses{.work_s = epoch_s * static_cast<double>(options.num_epochs),
+                     .epoch_s = epoch_s,
+                     .save_s = seconds(options.save_every),
+                     .stands_still = scheme.members_wait,
+                     .mtbf_s = options.mtbf_hours * 3600,
+                     .detect_s = seconds(options.heartbeat_timeout),
+                     .replace_s = seconds(options.replace_time)};
+  losses.group_of = groups_that_wait(scheme, step_s, losses.detect_s);
+  // Workers that make more steps in the same time do a larger part of the work.
+  double steps = 0;
+  for (const Outcome::WorkerTimes& times : outcome.workers) steps += static_cast<double>(times.steps);
+  for (const Outcome::WorkerTimes& times : outcome.workers)
+    losses.share.push_back(static_cast<double>(times.steps) / steps);
+  return losses;
+}
+
+PolicyResult cost_of(const LossSetting& losses, LossPolicy policy, int64_t jobs, uint64_t seed) {
+  PolicyResult result{.policy = policy, .jobs = jobs};
+  std::vector<LossCost> costs;
+  for (int64_t job = 0; job < jobs; job++)
+    costs.push_back(job_with_losses(losses, policy, mix64(seed) + static_cast<uint64_t>(job)));
+  result.finished = std::count_if(costs.begin(), costs.end(), [](const LossCost& cost) { return cost.finished; });
+  std::erase_if(costs, [&](const LossCost& cost) { return result.finished > 0 && !cost.finished; });
+  const auto mean = [&](auto member) {
+    double sum = 0;
+    for (const LossCost& cost : costs) sum += static_cast<double>(cost.*member);
+    return sum / static_cast<double>(costs.size());
+  };
+  result.mean_s = mean(&LossCost::seconds);
+  result.standing_s = mean(&LossCost::standing_s);
+  result.fewer_s = mean(&LossCost::fewer_s);
+  result.repeated_s = mean(&LossCost::repeated_s);
+  result.losses = mean(&LossCost::losses);
+  result.workers_at_end = mean(&LossCost::workers_at_end);
+  return result;
+}
+
+// Runs the loss model for the whole job, of which result.outcome has `steps` steps.
+Result<> add_losses(const SimulateOptions& options, const Scheme& scheme, sync::Step steps, SchemeResult& result) {
+  const double step_s = result.outcome.seconds / static_cast<double>(steps);
+  const LossSetting losses = losses_of(options, scheme, step_s, result.outcome);
+  result.job_s = losses.work_s;
+  const double expected = result.job_s / losses.mtbf_s * static_cast<double>(losses.share.size());
+  if (expected * kTooLong > kLossesDrawn) {
+    return fail(
+        Code::kUsage,
+        "--mtbf {:g}: a job of {:.3g} hours with {} workers would lose about {:.2g} workers, which is more than a "
+        "simulation can have ({:g}); simulate a part of the job with a smaller --num-epochs",
+        options.mtbf_hours, result.job_s / 3600, losses.share.size(), expected, kLossesDrawn / kTooLong);
+  }
+  const auto jobs = static_cast<int64_t>(std::clamp(kLossesDrawn / std::max(expected, 1.0), 1.0, kJobsMax));
+  for (const LossPolicy policy : policies_of(options))
+    result.policies.push_back(cost_of(losses, policy, jobs, options.seed));
+  return {};
 }
 
 // A progress bar of the steps begun by all workers together.
@@ -234,6 +338,11 @@ Result<SimulateResult> simulate(const SimulateOptions& options, const SimulatePr
   using Clock = std::chrono::steady_clock;
   DT_TRY(Setting setting, setting_of(options));
   DT_TRY(const std::vector<Scheme> schemes, schemes_of(options, setting));
+  DT_TRY_VOID(check_losses(options, setting));
+  if (options.mtbf_hours > 0) {
+    setting.steps = static_cast<sync::Step>(steps_timed(options, setting));
+    setting.epochs = 1;
+  }
   LearningData data;
   if (options.loss > 0) {
     DT_TRY(data, learning_data(options.data_dir));
@@ -255,6 +364,7 @@ Result<SimulateResult> simulate(const SimulateOptions& options, const SimulatePr
     entry.outcome = simulate(setting, options.seed, observers);
     if (model) entry.reached_s = model->reached_s();
     if (model) entry.last_loss = model->curve().back().loss;
+    if (options.mtbf_hours > 0) DT_TRY_VOID(add_losses(options, scheme, setting.steps, entry));
     progress.line(fmt::format("{}: {} gradients in {:.2f} s", scheme.name, entry.outcome.gradients,
                               std::chrono::duration<double>(Clock::now() - begin).count()));
   }

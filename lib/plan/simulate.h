@@ -2,6 +2,7 @@
 // server.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "base/live.h"
 #include "job/process/inject.h"
+#include "plan/loss_model.h"
 #include "plan/simulator.h"
 #include "sync/event_log.h"
 
@@ -43,6 +45,21 @@ struct SimulateOptions {
   std::string data_dir = {};  // directory of the training set for the learning model; empty: synthetic images
   int64_t batch_size = 64;
   double lr = 0.1;  // learning rate for BSP and GSP; ASP and SSP use lr / workers
+  // The mean number of hours between the losses of a worker; 0: none is lost. If not 0, the simulation covers some
+  // steps of an epoch (at most 100), and the loss model (loss_model.h) the whole job.
+  double mtbf_hours = 0;
+  std::string policy = "all";                          // the policy with which the job meets the losses
+  std::chrono::milliseconds replace_time{60000};       // LossSetting::replace_s
+  std::chrono::milliseconds heartbeat_timeout{10000};  // LossSetting::detect_s
+  std::chrono::milliseconds save_every{0};             // LossSetting::save_s
+};
+
+// What the losses cost under one policy: means over the jobs that finished, or over all if none did. The members have
+// the meaning of those of LossCost.
+struct PolicyResult {
+  LossPolicy policy = LossPolicy::kWait;
+  int64_t jobs = 0, finished = 0;  // number of jobs, which differ in their random numbers, and of those that finished
+  double mean_s = 0, standing_s = 0, fewer_s = 0, repeated_s = 0, losses = 0, workers_at_end = 0;
 };
 
 struct SchemeResult {
@@ -51,7 +68,9 @@ struct SchemeResult {
   // The virtual time at which the loss was reached, in seconds; nullopt if it was not reached or there is no learning
   // model.
   std::optional<double> reached_s;
-  double last_loss = 0;  // the last loss that the learning model measured
+  double last_loss = 0;                     // the last loss that the learning model measured
+  double job_s = 0;                         // duration of the whole job if no worker is lost
+  std::vector<PolicyResult> policies = {};  // empty without mtbf_hours
 
   [[nodiscard]] double staleness_mean() const;
   [[nodiscard]] uint64_t staleness_max() const;

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 
+#include "base/duration_text.h"
 #include "base/json.h"
 #include "plan/simulate.h"
 
@@ -131,6 +132,56 @@ std::string waiting_table(const SimulateResult& result) {
   return text;
 }
 
+std::string hours(double seconds) {
+  return fmt::format("{:.2f}", seconds / 3600);
+}
+
+// The row of one policy. Percentages are of the duration without losses.
+std::string policy_row(const SchemeResult& scheme, const PolicyResult& policy) {
+  const std::string start = fmt::format("{:<16}{:<9}", scheme.name, name_of(policy.policy));
+  const int64_t failed = policy.jobs - policy.finished;
+  if (policy.finished == 0) {
+    const char* why = policy.workers_at_end < 1 ? "no worker was left" : "more than 10 times as long";
+    return fmt::format("{}{:>10}  {} (in all {} jobs)\n", start, "-", why, policy.jobs);
+  }
+  const auto percent = [&](double seconds) { return fmt::format("{:.1f} %", 100 * seconds / scheme.job_s); };
+  std::string row =
+      fmt::format("{}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10.1f}{:>12.1f}", start, hours(policy.mean_s),
+                  percent(policy.mean_s - scheme.job_s), percent(policy.standing_s), percent(policy.fewer_s),
+                  percent(policy.repeated_s), policy.losses, policy.workers_at_end);
+  if (failed > 0) row += fmt::format("  {:.0f} % did not finish", 100.0 * static_cast<double>(failed) / policy.jobs);
+  return row + "\n";
+}
+
+std::string losses_table(const SimulateResult& result) {
+  const SimulateOptions& options = result.options;
+  std::string text =
+      fmt::format("a worker is lost after {:g} hours on average, noticed after {}, replaced after {}; {}\n\n",
+                  options.mtbf_hours, duration_text(options.heartbeat_timeout), duration_text(options.replace_time),
+                  options.save_every.count() > 0
+                      ? fmt::format("checkpoints every {} and every epoch", duration_text(options.save_every))
+                      : "checkpoints every epoch");
+  text += fmt::format("{:<16}{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}\n", "scheme", "policy", "hours", "more",
+                      "standing", "fewer", "repeated", "losses", "workers");
+  for (const SchemeResult& scheme : result.schemes) {
+    text += fmt::format("{:<16}{:<9}{:>10}\n", scheme.name, "no loss", hours(scheme.job_s));
+    for (const PolicyResult& policy : scheme.policies) text += policy_row(scheme, policy);
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const PolicyResult& policy) {
+  return {{"policy", name_of(policy.policy)},
+          {"jobs", policy.jobs},
+          {"finished", policy.finished},
+          {"seconds", policy.mean_s},
+          {"standing_s", policy.standing_s},
+          {"fewer_s", policy.fewer_s},
+          {"repeated_s", policy.repeated_s},
+          {"losses", policy.losses},
+          {"workers_at_end", policy.workers_at_end}};
+}
+
 nlohmann::ordered_json json_of(const SchemeResult& scheme, bool learns) {
   const Outcome& outcome = scheme.outcome;
   const Sums sums = sums_of(outcome);
@@ -159,6 +210,10 @@ nlohmann::ordered_json json_of(const SchemeResult& scheme, bool learns) {
                        {"waiting_s", times.waiting_s},
                        {"network_s", times.network_s}});
   }
+  for (const PolicyResult& policy : scheme.policies) {
+    object["job_s"] = scheme.job_s;
+    object["policies"].push_back(json_of(policy));
+  }
   if (!learns) return object;
   object["seconds_to_loss"] = scheme.reached_s ? nlohmann::ordered_json(*scheme.reached_s) : nullptr;
   object["loss"] = scheme.last_loss;
@@ -182,6 +237,7 @@ bool SimulateResult::all_finished() const {
 }
 
 std::string SimulateResult::text() const {
+  if (options.mtbf_hours > 0) return job_line(*this) + losses_table(*this);
   return job_line(*this) + times_table(*this) + staleness_table(*this) + waiting_table(*this);
 }
 
@@ -218,6 +274,18 @@ std::string SimulateResult::csv() const {
     row("bytes", 0, outcome.bytes);
     if (scheme.reached_s) row("seconds_to_loss", 0, *scheme.reached_s);
     if (options.loss > 0) row("loss", 0, scheme.last_loss);
+    for (const PolicyResult& policy : scheme.policies) {
+      const auto cost = [&](std::string_view quantity, double value) {
+        row(fmt::format("{} {}", name_of(policy.policy), quantity), 0, value);
+      };
+      cost("seconds", policy.mean_s);
+      cost("standing_s", policy.standing_s);
+      cost("fewer_s", policy.fewer_s);
+      cost("repeated_s", policy.repeated_s);
+      cost("losses", policy.losses);
+      cost("workers_at_end", policy.workers_at_end);
+      cost("finished", static_cast<double>(policy.finished) / static_cast<double>(policy.jobs));
+    }
     for (const auto& [staleness, count] : outcome.staleness) row("staleness", staleness, count);
     for (size_t w = 0; w < outcome.workers.size(); w++) {
       row("steps", w, outcome.workers[w].steps);

@@ -59,7 +59,7 @@ TEST_CASE("bash completes subcommands, flags, values and files", "[cmd]") {
   CHECK(bash.offers("dtrain train -h dev") == "devices\n");
   CHECK(bash.offers("dtrain --num-w") == "--num-workers\n");
   CHECK(bash.offers("dtrain train --heartbeat-i") == "--heartbeat-interval\n");
-  CHECK(bash.offers("dtrain simulate --repl") == "--replay\n");
+  CHECK(bash.offers("dtrain simulate --lat") == "--latency\n");
   CHECK(bash.offers("dtrain --launcher ''") == "local\nssh\nmpi\nslurm\nsge\nyarn\nkubernetes\nprint\n");
   CHECK(bash.offers("dtrain --kv-store dist_g") == "dist_gsync\n");
   CHECK(bash.offers("dtrain -n 2 --on-nan = s") == "skip\n");

@@ -241,6 +241,8 @@ TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
       {{"simulate", "--workers", "0"}, 2, {"--workers", "less than 1"}},
       {{"simulate", "--speed", "100x4"}, 2, {"--speeds"}},
       {{"simulate", "--inject", "dorp=0.1"}, 2, {"--inject"}},
+      {{"simulate", "--mtbf", "-1"}, 2, {"--mtbf", "less than 0"}},
+      {{"simulate", "--policy", "wait"}, 2, {"--mtbf HOURS"}},
       {{"simulate", "x"}, 2, {"usage: dtrain simulate"}},
       {{"simulate", "--replay", "/nowhere/at/all"}, 7, {"/nowhere/at/all"}},
       {{"data", "get"}, 2, {"usage: dtrain data get mnist|cifar10|cifar100|imagenet"}},

@@ -171,3 +171,42 @@ TEST_CASE("simulate replays an event log", "[plan]") {
   CHECK(difference->in_log == "  apply group 0 staleness 1");
   CHECK_THAT(replay_file(dir.path("none"), print).error().text(), Contains("none"));
 }
+
+TEST_CASE("simulate compares the policies for lost workers", "[plan]") {
+  const SimulateOptions options = {.workers = 50,
+                                   .steps = 3600,
+                                   .num_epochs = 20,
+                                   .jitter = 0,
+                                   .latency_ms = 0,
+                                   .bandwidth = 0,
+                                   .mtbf_hours = 100,
+                                   .save_every = std::chrono::minutes(1)};
+  const SimulateResult result = run(options);
+  REQUIRE(result.schemes.size() == 4);
+  for (const SchemeResult& scheme : result.schemes) {
+    CHECK(scheme.job_s == Approx(7200).epsilon(0.02));
+    REQUIRE(scheme.policies.size() == 3);
+    for (const PolicyResult& policy : scheme.policies) {
+      CHECK(policy.finished == policy.jobs);
+      CHECK(policy.losses == Approx(policy.mean_s / 3600 * 50 / 100).epsilon(0.25));
+    }
+    CHECK(scheme.policies[1].workers_at_end == Approx(50 - scheme.policies[1].losses));
+  }
+  const std::string text = result.text();
+  CHECK_THAT(text, Contains("a worker is lost after 100 hours on average, noticed after 10 s, replaced after 60 s; "
+                            "checkpoints every 60 s and every epoch"));
+  CHECK_THAT(text, Contains("\nbsp             no loss        2.00\nbsp             wait"));
+  const auto json = nlohmann::json::parse(result.json());
+  CHECK(json["schemes"][0]["policies"][2]["policy"] == "restart");
+  CHECK_THAT(result.csv(), Contains("bsp,restart repeated_s,0,"));
+
+  SimulateOptions one = options;
+  one.policy = "shrink";
+  CHECK(run(one).schemes[0].policies.size() == 1);
+}
+
+TEST_CASE("simulate refuses losses that it cannot simulate", "[plan]") {
+  CHECK_THAT(error_of({.policy = "wait"}), Contains("without --mtbf HOURS, no worker is lost"));
+  CHECK_THAT(error_of({.leave_percent = 10, .mtbf_hours = 1}), Contains("cannot be combined with --leave-percent"));
+  CHECK_THAT(error_of({.num_epochs = 1000, .mtbf_hours = 0.0001}), Contains("smaller --num-epochs"));
+}

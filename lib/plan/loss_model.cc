@@ -1,0 +1,179 @@
+#include "plan/loss_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace dtrain::plan {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// The time until the next of `workers` processes is lost.
+double next_loss_s(RandomStream& random, const LossSetting& setting, size_t workers) {
+  if (workers == 0) return kNever;
+  return -std::log(1 - random.uniform()) * setting.mtbf_s / static_cast<double>(workers);
+}
+
+// The job starts again from the last checkpoint after each loss.
+LossCost restarted_job(const LossSetting& setting, RandomStream& random) {
+  LossCost cost{.workers_at_end = setting.share.size()};
+  const auto workers = setting.share.size();
+  double done_s = 0;
+  while (cost.seconds <= kTooLong * setting.work_s) {
+    const double begin_s = done_s;
+    const double loss_s = next_loss_s(random, setting, workers);
+    if (loss_s >= setting.work_s - begin_s) {
+      cost.seconds += setting.work_s - begin_s;
+      cost.finished = true;
+      return cost;
+    }
+    const double saved_s = setting.save_s > 0 ? std::floor(loss_s / setting.save_s) * setting.save_s : 0;
+    const double epochs_s = std::floor((begin_s + loss_s) / setting.epoch_s) * setting.epoch_s;
+    done_s = std::max(begin_s + saved_s, epochs_s);
+    cost.repeated_s += begin_s + loss_s - done_s;
+    cost.seconds += loss_s;
+    // A worker that is lost while all start makes them start once more.
+    double start_s = kNever;
+    while (start_s > 0 && cost.seconds <= kTooLong * setting.work_s) {
+      cost.losses++;
+      const double again_s = next_loss_s(random, setting, workers);
+      const double stood_s = setting.detect_s + std::min(again_s, setting.replace_s);
+      start_s = again_s < setting.replace_s ? kNever : 0;
+      cost.standing_s += stood_s;
+      cost.seconds += stood_s;
+    }
+  }
+  return cost;
+}
+
+// A job that continues after a loss, with another worker in the place of the lost one or without it.
+class ChangedJob {
+ public:
+  ChangedJob(const LossSetting& setting, LossPolicy policy, RandomStream& random)
+      : setting_(setting), waits_(policy == LossPolicy::kWait), random_(random), live_(setting.share.size()) {
+    std::iota(live_.begin(), live_.end(), size_t{0});
+    const uint32_t groups = 1 + *std::max_element(setting.group_of.begin(), setting.group_of.end());
+    groups_.resize(groups);
+    for (const size_t worker : live_) group_of(worker).share += setting.share[worker];
+  }
+
+  LossCost run() {
+    double work_s = setting_.work_s;
+    double loss_s = next_loss_s(random_, setting_, live_.size());
+    while (cost_.seconds <= kTooLong * setting_.work_s && !live_.empty()) {
+      const double rate = this->rate();
+      const double detect_s = unseen_.empty() ? kNever : unseen_.front().at_s;
+      const double return_s = away_.empty() ? kNever : away_.front().at_s;
+      const double event_s = std::min({loss_s, detect_s, return_s});
+      const double end_s = rate > 0 ? cost_.seconds + work_s / rate : kNever;
+      const double duration_s = std::min(event_s, end_s) - cost_.seconds;
+      pass(duration_s, rate);
+      if (end_s <= event_s) {
+        cost_.finished = true;
+        break;
+      }
+      work_s -= duration_s * rate;
+      if (event_s == detect_s) {
+        notice();
+      } else if (event_s == return_s) {
+        take_back();
+      } else {
+        lose();
+      }
+      // The distribution has no memory, so the time until the next loss may be drawn again after each event.
+      loss_s = cost_.seconds + next_loss_s(random_, setting_, live_.size());
+    }
+    cost_.workers_at_end = live_.size();
+    return cost_;
+  }
+
+ private:
+  struct Group {
+    double share = 0;     // of its live members
+    uint64_t unseen = 0;  // losses of members that nobody has noticed
+  };
+  struct Seat {
+    double at_s = 0;
+    size_t worker = 0;
+  };
+
+  Group& group_of(size_t worker) { return groups_[setting_.group_of[worker]]; }
+
+  // The part of the work that the job does in a second.
+  [[nodiscard]] double rate() const {
+    const bool has_empty_seat = away_.size() > unseen_.size();  // one of which the job knows
+    const double rate = 1 - missing_;
+    constexpr double kRounding = 1e-9;
+    return (waits_ && setting_.stands_still && has_empty_seat) || rate < kRounding ? 0 : rate;
+  }
+
+  void pass(double duration_s, double rate) {
+    cost_.seconds += duration_s;
+    (rate > 0 ? cost_.fewer_s : cost_.standing_s) += duration_s * (1 - rate);
+  }
+
+  void lose() {
+    const auto at = static_cast<size_t>(random_.below(static_cast<int64_t>(live_.size())));
+    const size_t worker = live_[at];
+    live_[at] = live_.back();
+    live_.pop_back();
+    cost_.losses++;
+    Group& group = group_of(worker);
+    missing_ += group.unseen == 0 ? group.share : 0;
+    group.share -= setting_.share[worker];
+    group.unseen++;
+    unseen_.push_back({cost_.seconds + setting_.detect_s, worker});
+    if (waits_) away_.push_back({cost_.seconds + setting_.detect_s + setting_.replace_s, worker});
+  }
+
+  void notice() {
+    Group& group = group_of(unseen_.front().worker);
+    unseen_.pop_front();
+    if (--group.unseen == 0) missing_ -= group.share;
+  }
+
+  void take_back() {
+    const size_t worker = away_.front().worker;
+    away_.pop_front();
+    live_.push_back(worker);
+    Group& group = group_of(worker);
+    group.share += setting_.share[worker];
+    if (group.unseen == 0) missing_ -= setting_.share[worker];
+    if (live_.size() == setting_.share.size()) missing_ = 0;  // no sum of rounding errors
+  }
+
+  const LossSetting& setting_;
+  const bool waits_;
+  RandomStream& random_;
+  LossCost cost_;
+  std::vector<size_t> live_;
+  std::vector<Group> groups_;
+  double missing_ = 0;            // the share of the lost workers, and of the groups that stand still
+  std::deque<Seat> unseen_ = {};  // losses that nobody has noticed, with the times at which they will be
+  std::deque<Seat> away_ = {};    // seats that wait for another worker, with the times at which it will train
+};
+
+}  // namespace
+
+std::string_view name_of(LossPolicy policy) {
+  switch (policy) {
+    case LossPolicy::kWait: return "wait";
+    case LossPolicy::kShrink: return "shrink";
+    case LossPolicy::kRestart: return "restart";
+  }
+  DT_CHECK(false, "unknown policy");
+}
+
+LossCost job_with_losses(const LossSetting& setting, LossPolicy policy, uint64_t seed) {
+  RandomStream random(seed, Use::kSimulation, static_cast<uint64_t>(policy), setting.share.size());
+  if (policy == LossPolicy::kRestart) return restarted_job(setting, random);
+  return ChangedJob(setting, policy, random).run();
+}
+
+}  // namespace dtrain::plan
