@@ -59,10 +59,11 @@ struct Job {
   bool joins_scheduler = false;
   // True: if a worker is lost, the scheduler decides whether the job continues without it (--on-worker-loss).
   bool may_lose_workers = false;
-  // The worker that takes the place of the lost one with this rank (--on-worker-loss wait), and how often one is
-  // started. Null: none is.
-  std::function<Command(const std::string& scheduler_address, int rank)> replacement = {};
+  // The worker that takes the place of the lost one with this rank (--on-worker-loss wait), on the same host or on this
+  // one of spare_hosts, and how often one is started. Null: none is.
+  std::function<Command(const std::string& scheduler_address, int rank, std::optional<size_t> spare)> replacement = {};
   int64_t replacements_max = 0;
+  std::vector<size_t> spare_hosts = {};  // their numbers (Command::host_number), in the order in which they are used
   // Called each time that the scheduler reports the job's progress; may be null.
   std::function<void(const job::Progress& progress)> on_progress = {};
 };

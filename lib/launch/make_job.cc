@@ -29,6 +29,7 @@ struct Common {
   std::vector<job::SshAddress> other_hosts;  // other hosts; empty: all processes run on this one
   // Indexed by rank: the Command::host_number of each server and worker. Empty without other hosts.
   std::vector<size_t> host_of_server, host_of_worker;
+  std::vector<size_t> host_of_spare;  // the Command::host_number of each spare host that the job may use while it runs
   std::vector<int64_t> processes_on;  // number of servers and workers on each host, indexed by Command::host_number
   std::string remote_executable;
   std::string address;   // address of the scheduler; empty: the scheduler determines it
@@ -77,6 +78,19 @@ void place_processes(const job::HostAssignment& assignment, Common& common) {
   common.host_of_worker = place(assignment.workers);
 }
 
+// Adds the spare hosts to the other hosts, so that they are ready when a worker has lost its host.
+void add_spares(const job::HostAssignment& assignment, Common& common) {
+  for (const job::ProcessSlot& spare : assignment.spares) {
+    common.other_hosts.push_back(spare.ssh);
+    common.host_of_spare.push_back(common.other_hosts.size());
+  }
+  common.processes_on.resize(common.other_hosts.size() + 1, 1);
+}
+
+bool replaces_workers(const job::Flags& flags) {
+  return flags.job.scheme.on_worker_loss == job::OnWorkerLoss::kWait && flags.launch.max_restarts > 0;
+}
+
 Common common_of(const JobSetting& setting) {
   const job::LaunchFlags& launch = setting.flags.launch;
   const bool elsewhere = launch.on_other_hosts();
@@ -106,6 +120,7 @@ Common common_of(const JobSetting& setting) {
   common.gpus = setting.flags.device.gpus;
   common.workers_here = elsewhere || setting.only_rank ? 0 : setting.flags.job.num_workers;
   if (elsewhere) place_processes(setting.hosts.value(), common);
+  if (elsewhere && !setting.starter && replaces_workers(setting.flags)) add_spares(*setting.hosts, common);
   common.remote_executable = remote_executable(setting.executable, launch.sync_dst_dir);
   if (elsewhere) common.address = setting.address;
   common.only_rank = setting.only_rank;
@@ -119,31 +134,51 @@ void append(std::vector<std::string>& list, const std::vector<std::string>& more
   list.insert(list.end(), more.begin(), more.end());
 }
 
-// The process's slot in the host file; null if the file does not assign one.
-const job::ProcessSlot* slot_of(const Common& common, const std::string& role, int rank) {
-  if (!common.assignment || role == "scheduler") return nullptr;
-  const std::vector<job::ProcessSlot>& slots =
-      role == "server" ? common.assignment->servers : common.assignment->workers;
-  return &slots[static_cast<size_t>(rank)];
+// Where a process runs.
+struct Place {
+  const job::ProcessSlot* slot = nullptr;  // in the host file; null if the file does not assign one
+  size_t host_number = 0;
+  job::GpuList gpus = {};  // the GPUs that the host file gives to it; empty: the flags decide
+};
+
+Place place_of(const Common& common, const std::string& role, int rank) {
+  if (!common.assignment || role == "scheduler") return {};
+  const auto at = static_cast<size_t>(rank);
+  const bool is_server = role == "server";
+  Place place{.slot = &(is_server ? common.assignment->servers : common.assignment->workers)[at]};
+  const std::vector<size_t>& host_numbers = is_server ? common.host_of_server : common.host_of_worker;
+  if (!host_numbers.empty()) place.host_number = host_numbers[at];
+  if (!is_server) place.gpus = place.slot->gpus;
+  return place;
 }
 
-// The GPUs that are given to a worker in addition to the user's flags; empty if the flags are enough. `slot`: null if
-// there is no host file.
-job::GpuList gpus_of(const Common& common, const job::ProcessSlot* slot, int rank) {
-  const job::GpuList named = slot == nullptr ? job::GpuList() : slot->gpus;
-  const bool shares_all = named.empty() ? common.gpus.is_all() : !named.has_numbers();
-  const bool divides = shares_all && common.workers_here > 0;
-  return divides ? job::part_of(job::GpuList::all(), rank, common.workers_here) : named;
-}
-
-Command start_of(const Common& common, const std::string& role, int rank) {
-  Command command{.role = role, .rank = rank, .host = common.host, .arguments = {common.executable}};
-  const job::ProcessSlot* slot = slot_of(common, role, rank);
-  if (slot != nullptr) {
-    command.host = slot->host;
-    const std::vector<size_t>& host_numbers = role == "server" ? common.host_of_server : common.host_of_worker;
-    if (!host_numbers.empty()) command.host_number = host_numbers[static_cast<size_t>(rank)];
+// The place of a worker whose host a spare one replaces. If that names GPUs, they are divided as those of the host
+// were.
+Place place_on_spare(const Common& common, int rank, size_t spare) {
+  const auto at = static_cast<size_t>(rank);
+  const std::vector<size_t>& hosts = common.host_of_worker;
+  const job::ProcessSlot& slot = common.assignment->spares[spare];
+  Place place{.slot = &slot, .host_number = common.host_of_spare[spare], .gpus = common.assignment->workers[at].gpus};
+  if (!slot.gpus.empty()) {
+    const int64_t before = std::count(hosts.begin(), hosts.begin() + rank, hosts[at]);
+    const int64_t workers = std::count(hosts.begin(), hosts.end(), hosts[at]);
+    const int64_t parts = slot.gpus.has_numbers() ? std::min(workers, std::ssize(slot.gpus.numbers)) : workers;
+    place.gpus = job::part_of(slot.gpus, before % parts, parts);
   }
+  return place;
+}
+
+// The GPUs that are given to a worker in addition to the user's flags; empty if the flags are enough.
+job::GpuList gpus_of(const Common& common, const Place& place, int rank) {
+  const bool shares_all = place.gpus.empty() ? common.gpus.is_all() : !place.gpus.has_numbers();
+  const bool divides = shares_all && common.workers_here > 0;
+  return divides ? job::part_of(job::GpuList::all(), rank, common.workers_here) : place.gpus;
+}
+
+Command start_of(const Common& common, const std::string& role, int rank, const Place& place) {
+  Command command{.role = role, .rank = rank, .host = common.host, .arguments = {common.executable}};
+  if (place.slot != nullptr) command.host = place.slot->host;
+  command.host_number = place.host_number;
   if (command.host_number > 0) {
     command.arguments = {common.remote_executable};
     append(command.environment, common.variables.forwarded);
@@ -162,14 +197,15 @@ Command start_of(const Common& common, const std::string& role, int rank) {
   append(command.arguments, {"--role", role, "--rank", std::to_string(rank), "--run-dir", common.run_dir});
   append(command.environment, {"DMLC_ROLE=" + role, fmt::format("DMLC_RANK={}", rank)});
   if (role == "scheduler") append(command.environment, {fmt::format("{}=1", job::kLauncherVariable)});
-  const job::GpuList gpus = role == "worker" ? gpus_of(common, slot, rank) : job::GpuList();
+  const job::GpuList gpus = role == "worker" ? gpus_of(common, place, rank) : job::GpuList();
   if (!gpus.empty()) append(command.arguments, {"--gpus", job::format_value(gpus)});
   return command;
 }
 
 // `task`: the process's number among servers and workers, as dmlc's trackers count them.
-Command command_for(const Common& common, const std::string& role, int rank, int task, const std::string& scheduler) {
-  Command command = start_of(common, role, rank);
+Command command_at(const Common& common, const std::string& role, int rank, int task, const std::string& scheduler,
+                   const Place& place) {
+  Command command = start_of(common, role, rank, place);
   if (common.loopback) append(command.arguments, {"--advertise", kLoopback});
   if (role == "scheduler") {
     if (!common.address.empty()) append(command.arguments, {"--advertise", common.address});
@@ -187,9 +223,15 @@ Command command_for(const Common& common, const std::string& role, int rank, int
   return command;
 }
 
-// The worker that takes the place of a lost one. Where the run starts from does not concern it.
-Command replacement_of(const Common& common, int rank, const std::string& scheduler) {
-  Command command = command_for(common, "worker", rank, rank, scheduler);
+Command command_for(const Common& common, const std::string& role, int rank, int task, const std::string& scheduler) {
+  return command_at(common, role, rank, task, scheduler, place_of(common, role, rank));
+}
+
+// The worker that takes the place of a lost one, on its host or on this spare one. Where the run starts from does not
+// concern it.
+Command replacement_of(const Common& common, int rank, const std::string& scheduler, std::optional<size_t> spare) {
+  const Place place = spare ? place_on_spare(common, rank, *spare) : place_of(common, "worker", rank);
+  Command command = command_at(common, "worker", rank, rank, scheduler, place);
   const std::vector<std::string> flags(command.arguments.begin() + 1, command.arguments.end());
   command.arguments = {command.arguments.front(), "join"};
   append(command.arguments, job::without_flags(flags, {"resume", "retrain", "load-epoch", "overwrite"}));
@@ -361,9 +403,12 @@ Job make_job(const JobSetting& setting) {
   job.is_for_people = setting.is_for_people;
   job.token = common.token;
   job.may_lose_workers = setting.flags.job.scheme.on_worker_loss != job::OnWorkerLoss::kFail;
-  if (setting.flags.job.scheme.on_worker_loss == job::OnWorkerLoss::kWait) {
-    job.replacement = [=](const std::string& scheduler, int rank) { return replacement_of(common, rank, scheduler); };
+  if (replaces_workers(setting.flags)) {
+    job.replacement = [=](const std::string& scheduler, int rank, std::optional<size_t> spare) {
+      return replacement_of(common, rank, scheduler, spare);
+    };
     job.replacements_max = setting.flags.launch.max_restarts;
+    job.spare_hosts = common.host_of_spare;
   }
   job.allow_mixed_builds = setting.flags.launch.allow_mixed_builds;
   const int64_t port = setting.flags.launch.port;

@@ -68,6 +68,10 @@ int code_of(const Ended& ended) {
   return ended.role == "scheduler" && !ended.stopped ? job::kExitSchedulerLost : job::kExitPeerLost;
 }
 
+bool is_permanent(int exit_code) {
+  return exit_code == job::kExitUsage || exit_code == job::kExitDenied || exit_code == job::kExitData;
+}
+
 bool was_killed(const Ended& ended) {
   return ended.lost || (ended.signal != 0 && !is_crash(ended.signal));
 }

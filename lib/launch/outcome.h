@@ -42,6 +42,8 @@ struct Ended {
 // the rest of the job lost it; 5 for any other process, and for every process that the launcher had to kill. See
 // docs/protocol.md, "Failure".
 int code_of(const Ended& ended);
+// Whether the cause of this exit code stays, however often the process is started.
+bool is_permanent(int exit_code);
 
 // True if the process was ended by a signal that is not a crash, or its host was lost.
 bool was_killed(const Ended& ended);

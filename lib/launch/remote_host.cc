@@ -35,6 +35,7 @@ RemoteHost::RemoteHost(RemoteHostOptions options, std::unique_ptr<AgentLink> lin
       wake_(Clock::now() + options_.greet) {}
 
 Result<> RemoteHost::start(size_t process, const Command& command) {
+  if (state_ == State::kOver) return fail(Code::kPeerLost, "the connection to {} is broken", options_.name);
   std::vector<std::string> words = {"start", std::to_string(process), command.role, std::to_string(command.rank),
                                     std::to_string(command.arguments.size())};
   words.insert(words.end(), command.arguments.begin(), command.arguments.end());

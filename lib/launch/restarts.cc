@@ -9,6 +9,7 @@
 #include "base/duration_text.h"
 #include "base/poll_until.h"
 #include "job/process/exit_code.h"
+#include "launch/outcome.h"
 #include "launch/supervisor.h"
 #include "proc/signal_queue.h"
 
@@ -20,11 +21,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kSameMax = 3;  // after this many failures of the same kind, a job does not start again
 constexpr std::chrono::seconds kWaitMax{60};
 constexpr const char* kNeverTrained = "it has never trained";
-
-// Whether the cause of this end stays, however often the job is started.
-bool is_permanent(int exit_code) {
-  return exit_code == job::kExitUsage || exit_code == job::kExitDenied || exit_code == job::kExitData;
-}
 
 // The text with "N" in place of each rank, because all processes may find the same fault, and any of them first.
 std::string without_ranks(std::string text) {

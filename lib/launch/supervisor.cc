@@ -76,10 +76,12 @@ class Supervisor {
   void on_signal(int signal);
   [[nodiscard]] Ended ended_by(const Member& member, int status) const;
   void on_end(Member& member, const Ended& how);
+  void on_spared(const Member& member);
   void tell_scheduler(const Member& member, const Ended& ended);
   [[nodiscard]] bool may_continue_without(const Ended& ended) const;
   [[nodiscard]] bool is_newest(const Member& member) const;
-  void replace(std::string_view rank);
+  void replace(int rank);
+  std::optional<size_t> spare_for(size_t host_number);
   void on_lost(size_t host_number, const Error& error);
   void on_failure(const Ended& ended);
   void on_deadline();
@@ -114,7 +116,8 @@ class Supervisor {
   ShownLines shown_{job_.is_for_people};
   std::vector<Ended> ended_;       // the processes that have ended, in chronological order
   std::string scheduler_address_;  // set once others_started_
-  int64_t replacements_ = 0;       // how many workers have taken the place of a lost one
+  int64_t replacements_ = 0;       // how many workers were started in the place of a lost one
+  std::set<int> replacing_;        // the ranks of those that do not take part yet
   std::map<std::string, uint64_t> peak_rss_bytes_;
   std::vector<std::string> findings_;  // findings that the scheduler has reported
   std::optional<Error> start_error_;   // an error of the launcher itself
@@ -123,6 +126,7 @@ class Supervisor {
   bool others_started_ = false;
   std::optional<Clock::time_point> failed_at_;  // when the first process failed
   std::set<size_t> failed_hosts_;               // see JobEnd::failed_hosts
+  std::map<size_t, size_t> spare_of_;           // the index in Job::spare_hosts of the host that replaces a failed one
   std::optional<job::Progress> progress_;       // set once the scheduler has reported that all processes joined
   StepTimes step_times_;
   bool has_lost_lines_ = false;
@@ -266,6 +270,10 @@ void Supervisor::keep_line(Member& member, const std::string& line) {
   say(fmt::format("{}; the job continues, but logs of processes on other hosts may lack lines", kept.error().message));
 }
 
+int rank_in(const std::string& line, std::string_view beginning) {
+  return std::atoi(line.c_str() + beginning.size());
+}
+
 // Handles a line of the scheduler. Returns true if the line was meant for the launcher.
 bool Supervisor::on_scheduler_line(const std::string& line) {
   if (line.starts_with(job::kAddressLine)) {
@@ -273,7 +281,11 @@ bool Supervisor::on_scheduler_line(const std::string& line) {
     return true;
   }
   if (line.starts_with(job::kReplaceLine)) {
-    replace(std::string_view(line).substr(job::kReplaceLine.size()));
+    replace(rank_in(line, job::kReplaceLine));
+    return true;
+  }
+  if (line.starts_with(job::kReplacedLine)) {
+    replacing_.erase(rank_in(line, job::kReplacedLine));
     return true;
   }
   if (line.starts_with(job::kFindingLine)) {
@@ -360,13 +372,13 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   ended_.push_back(how);
   const Ended& ended = ended_.back();
   tell_scheduler(member, ended);
+  if (code_of(ended) == job::kExitDevice) failed_hosts_.insert(member.command.host_number);
   if (code_of(ended) != job::kExitOk && may_continue_without(ended)) {
     ended_.back().was_spared = true;
     say(fmt::format("{} {}", ended.name, describe(ended)));
-    if (is_newest(member)) shown_.lost(member.command);
+    if (is_newest(member)) on_spared(member);
   } else if (code_of(ended) != job::kExitOk) {
     if (!failed_at_) failed_at_ = Clock::now();
-    if (code_of(ended) == job::kExitDevice) failed_hosts_.insert(member.command.host_number);
     const bool as_asked = phase_ == JobPhase::kStopping && ended.code == job::kExitPreempted;
     if (!as_asked) say(fmt::format("{} {}", ended.name, describe(ended)));
     on_failure(ended);
@@ -375,6 +387,17 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   } else if (phase_ == JobPhase::kRunning && (workers_done() || ended.role == "scheduler")) {
     enter(JobPhase::kSettling, job_.limits.wind_down);
   }
+}
+
+// Handles the end of a worker without which the job may continue, and in whose place no other one was started yet.
+void Supervisor::on_spared(const Member& member) {
+  shown_.lost(member.command);
+  const int rank = member.command.rank;
+  if (!replacing_.contains(rank)) return;
+  // It never took part, so it is no cause of the job's end, and the scheduler does not ask for another one.
+  const bool is_final = is_permanent(code_of(ended_.back()));
+  ended_.pop_back();
+  if (!is_final) replace(rank);
 }
 
 // Whether the job may continue without this process. The scheduler decides; if it ends the job, it ends with a failure.
@@ -392,15 +415,36 @@ bool Supervisor::is_newest(const Member& member) const {
 
 // Starts another worker with this rank. The one that was lost may still run, for instance if it was suspended; it
 // cannot do any harm, and ends when it learns that it is lost.
-void Supervisor::replace(std::string_view rank) {
+void Supervisor::replace(int rank) {
   if (!job_.replacement || phase_ != JobPhase::kRunning || replacements_ >= job_.replacements_max) return;
-  const Command command = job_.replacement(scheduler_address_, std::atoi(std::string(rank).c_str()));
+  replacing_.insert(rank);
+  Command command = job_.replacement(scheduler_address_, rank, std::nullopt);
+  const std::optional<size_t> spare = spare_for(command.host_number);
+  if (spare) command = job_.replacement(scheduler_address_, rank, spare);
   if (const Result<> started = launch(command); !started) {
     return say(fmt::format("another {} cannot be started: {}", command.name(), started.error().message));
   }
   replacements_++;
   say(fmt::format("another {} is started on {} ({} of {}, --max-restarts)", command.name(), command.host, replacements_,
                   job_.replacements_max));
+}
+
+// The spare host that replaces this host, as an index in Job::spare_hosts; the host gets one now if it has failed.
+// nullopt: the host has not failed, or there is no spare host left, so that only the host itself can be tried.
+std::optional<size_t> Supervisor::spare_for(size_t host_number) {
+  std::optional<size_t> spare;
+  while (failed_hosts_.contains(host_number)) {
+    if (!spare_of_.contains(host_number)) {
+      if (spare_of_.size() == job_.spare_hosts.size()) break;
+      const size_t next = spare_of_.size();
+      spare_of_.emplace(host_number, next);
+      say(fmt::format("the spare host {} takes the place of {}", hosts_[job_.spare_hosts[next]]->name(),
+                      hosts_[host_number]->name()));
+    }
+    spare = spare_of_.at(host_number);
+    host_number = job_.spare_hosts[*spare];
+  }
+  return spare;
 }
 
 // Without this report, the scheduler would give a process that was killed time to open its connection again.
@@ -414,10 +458,14 @@ void Supervisor::tell_scheduler(const Member& member, const Ended& ended) {
 // Handles the loss of a host. Before the job runs, this is a failed start. Later, the processes on the host count as
 // failed.
 void Supervisor::on_lost(size_t host_number, const Error& error) {
-  if (!failed_at_) failed_at_ = Clock::now();
   failed_hosts_.insert(host_number);
-  if (!progress_ && phase_ < JobPhase::kStopping) start_failed(error);
-  for (const size_t number : members_on_[host_number]) {
+  if (!progress_ && phase_ < JobPhase::kStopping) {
+    if (!failed_at_) failed_at_ = Clock::now();
+    start_failed(error);
+  }
+  const std::vector<size_t> members = members_on_[host_number];  // a copy, because others may be started
+  if (members.empty()) say(error.message);                       // a spare host
+  for (const size_t number : members) {
     Member& member = members_[number];
     if (!member.running) continue;
     member.first_error.line(fmt::format("error [{}] {}", code_name(error.code), error.message));

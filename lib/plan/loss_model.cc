@@ -82,7 +82,7 @@ class ChangedJob {
       if (event_s == detect_s) {
         notice();
       } else if (event_s == return_s) {
-        take_back();
+        fill_seat();
       } else {
         lose();
       }
@@ -138,7 +138,7 @@ class ChangedJob {
     if (--group.unseen == 0) missing_ -= group.share;
   }
 
-  void take_back() {
+  void fill_seat() {
     const size_t worker = away_.front().worker;
     away_.pop_front();
     live_.push_back(worker);

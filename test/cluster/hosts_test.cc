@@ -228,6 +228,38 @@ TEST_CASE("a job whose host is cut off continues with the spare host", "[hosts-c
   CHECK(quiet);
 }
 
+// The scheduler notices the loss before the launcher does, which then starts a worker on the host that is cut off.
+TEST_CASE("a worker whose host is cut off is replaced on the spare host, and the others do not start again",
+          "[hosts-cut]") {
+  const auto hosts = make_or_skip<Hosts>(3);
+  if (hosts == nullptr) return;
+  const TempDir dir;
+  must(write_file_atomic(dir.path("hosts"),
+                         hosts->address(0) + "\n" + hosts->address(1) + "\n" + hosts->address(2) + " spare=1\n"));
+  Process launcher(
+      launch(*hosts,
+             command_line("--run-dir run --on-worker-loss wait --max-restarts 3 --num-epochs 30 --save-period 1 "
+                          "--inject step-ms=10 -H",
+                          dir.path("hosts")),
+             2, 1),
+      hosts->options(dir.path()));
+  await_output(launcher, "Saved checkpoint", kHostsStartSeconds);
+  const bool begins_there = contains(launcher.output(), "join role=worker rank=0 host=node2");
+  hosts->cut_off(1);
+  const Ended end = launcher.wait(kHostsJobSeconds);
+  INFO(end.output);
+  CHECK(begins_there);
+  CHECK(end.code == 0);
+  CHECK(
+      contains(end.output, "dtrain: the spare host " + hosts->address(2) + " takes the place of " + hosts->address(1)));
+  CHECK(contains(end.output, "worker 0 on node3 has joined the job"));
+  CHECK_FALSE(contains(end.output, "the job was restarted"));
+  CHECK(std::filesystem::exists(dir.path("run/lenet-0030.params")));
+  const bool quiet = hosts->all_quiet(kHostsJobSeconds);
+  INFO(hosts->processes());
+  CHECK(quiet);
+}
+
 // The scheduler hears both. The cut swallows packets, so only the worker's pings notice it.
 TEST_CASE("a cut between one worker and one server ends the job and names both", "[hosts-cut]") {
   const auto hosts = make_or_skip<Hosts>(3);

@@ -250,6 +250,10 @@ TEST_CASE("a spare host gets processes only in place of a host that is lost", "[
     return names;
   };
   CHECK(hosts() == "a b a a b ");
+  const HostAssignment first = assigned_to(file, 2, 3);
+  REQUIRE(first.spares.size() == 2);
+  CHECK(first.spares[0].ssh == SshAddress{"spare1", 2222, "u"});
+  CHECK(first.spares[1].gpus.numbers == std::vector<int64_t>{4, 5, 6});
   CHECK(ssh_addresses(file).size() == 4);  // `dtrain doctor -H` examines the spare hosts too
   CHECK(use_spare(file, {.host = "b"}) == "spare1");
   CHECK(hosts() == "a spare1 a a spare1 ");

@@ -137,7 +137,9 @@ namespace {
 Job ssh_job(job::Flags flags, std::vector<std::string> arguments = {}) {
   flags.launch.launcher = "ssh";
   const job::SshAddress a{"a", 2222, "me"}, b{"b"};
-  const job::HostAssignment hosts{.servers = {{"a", {}, a}}, .workers = {{"b", {}, b}, {"a", {{0}}, a}}};
+  const job::HostAssignment hosts{.servers = {{"a", {}, a}},
+                                  .workers = {{"b", {}, b}, {"a", {{0}}, a}},
+                                  .spares = {{"c", {}, {"c"}}, {"d", {{4, 5}}, {"d", 22}}}};
   arguments.insert(arguments.begin(), {"-n", "2", "-s", "1"});
   return make_job({.executable = "/work/build/dtrain",
                    .arguments = std::move(arguments),
@@ -246,6 +248,27 @@ TEST_CASE("a job's name is one plain word for any name of its run directory", "[
   CHECK(name("my runs/first try, lr=0.1") == "first-try--lr-0.1");
   CHECK(name("runs/-n 'x'") == "n--x-");
   for (const char* none : {"", ".", "..", "runs/---", "/"}) CHECK(name(none) == "job");
+}
+
+TEST_CASE("the worker in the place of a lost one runs on its host, or on a spare one with its GPUs", "[launch]") {
+  job::Flags flags = two_by_one();
+  CHECK(ssh_job(flags).other_hosts.size() == 2);
+  flags.job.scheme.on_worker_loss = job::OnWorkerLoss::kWait;
+  CHECK(ssh_job(flags).other_hosts.size() == 2);
+  flags.launch.max_restarts = 3;
+  const Job job = ssh_job(flags, {"--resume", "runs/x"});
+  REQUIRE(job.other_hosts.size() == 4);
+  CHECK(job.other_hosts[3].name == "d:22");
+  CHECK(job.spare_hosts == std::vector<size_t>{3, 4});
+  const auto of = [&](std::optional<size_t> spare) {
+    const Command command = job.replacement("10.0.0.9:4711", 1, spare);
+    CHECK(has(command.environment, "DTRAIN_LAUNCHED=1"));
+    return fmt::format("{} {} {}", command.host_number, command.host, proc::shell_line(command.arguments));
+  };
+  const std::string start = "/work/build/dtrain join -n 2 -s 1 --role worker --rank 1 --run-dir runs/x ";
+  CHECK(of(std::nullopt) == "1 a " + start + "--gpus 0 --scheduler 10.0.0.9:4711");
+  CHECK(of(0) == "3 c " + start + "--gpus 0 --scheduler 10.0.0.9:4711");
+  CHECK(of(1) == "4 d " + start + "--gpus 4,5 --scheduler 10.0.0.9:4711");
 }
 
 // The expected text shows every command line that would be run; the values of variables may be secrets.

@@ -307,6 +307,45 @@ TEST_CASE("the processes of a host are lost if its connection breaks", "[launch]
   CHECK(all_gone(dir));
 }
 
+TEST_CASE("the place of a worker whose host is lost is taken on the spare hosts, in their order", "[launch][remote]") {
+  const TempDir dir;
+  const std::string replace = "echo dtrain replace worker 1; ";
+  Job job = remote_job(
+      dir,
+      {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; read a; " + replace +
+                    "await on-c; echo dtrain replaced worker 1; read b; " + replace + "read c; echo heard; exit 5",
+       .workers = {"await end; exit 5", "echo ready; sleep 1000 & wait"}},
+      kPatient);
+  for (const char* spare : {"c", "d"}) job.other_hosts.push_back(other_host(dir, spare));
+  job.may_lose_workers = true;
+  job.replacements_max = 9;
+  job.spare_hosts = {3, 4};
+  job.replacement = [&](const std::string&, int rank, std::optional<size_t> spare) {
+    Command command = shell(dir, "worker", rank, "mark on-$0; echo ready; sleep 1000 & wait");
+    command.host_number = spare ? job.spare_hosts[*spare] : 2;
+    command.host = job.other_hosts[command.host_number - 1].name;
+    command.arguments.push_back(command.host);
+    return command;
+  };
+  Launcher launcher(job);
+  launcher.await("] ready");
+  launcher.await("step 1");
+  ::kill(ssh_of(dir, "b"), SIGKILL);
+  launcher.await("] ready", 2);
+  ::kill(ssh_of(dir, "c"), SIGKILL);
+  launcher.await("] ready", 3);
+  ::kill(ssh_of(dir, "d"), SIGKILL);
+  launcher.await("another worker 1 cannot be started: the connection to d is broken");
+  std::ofstream(dir.path("end")).put('\n');
+  CHECK(launcher.wait() == 5);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(), "dtrain: the spare host c takes the place of b\n"));
+  CHECK(contains(launcher.output(), "dtrain: another worker 1 is started on c (1 of 9, --max-restarts)\n"));
+  CHECK(contains(launcher.output(), "dtrain: the spare host d takes the place of c\n"));
+  CHECK(contains(launcher.output(), "dtrain: another worker 1 is started on d (2 of 9, --max-restarts)\n"));
+  CHECK(all_gone(dir));
+}
+
 namespace {
 
 // The commands of a copy call the scripts DIR/copy-ssh and DIR/copy-rsync, which say for which host they are called.

@@ -82,6 +82,48 @@ TEST_CASE("of all but the scheduler and worker 0 only warnings and errors are sh
   CHECK_FALSE(contains(output, "of a server"));
 }
 
+TEST_CASE("a worker that ends before it has taken the place of a lost one is started again", "[launch]") {
+  const TempDir dir;
+  Job job = job_of(dir,
+                   {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; read a; "
+                                 "echo dtrain replace worker 0; await here; echo dtrain replaced worker 0; await done",
+                    .workers = {"await live; kill -9 $$", "await done"}},
+                   kPatient);
+  job.may_lose_workers = true;
+  job.replacements_max = 5;
+  job.replacement = [&](const std::string& address, int rank, std::optional<size_t>) {
+    return shell(dir, "worker", rank,
+                 "echo asks " + address +
+                     "; [ -e once ] || { mark once; exit 3; }; [ -e twice ] || { mark twice; "
+                     "kill -9 $$; }; mark here; mark done");
+  };
+  Launcher launcher(job);
+  CHECK(launcher.wait() == 0);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(), "dtrain: another worker 0 is started on here (3 of 5, --max-restarts)"));
+  CHECK_FALSE(contains(launcher.output(), "(4 of 5"));
+}
+
+TEST_CASE("a worker that is refused the place of a lost one is not started again", "[launch]") {
+  const TempDir dir;
+  Job job = job_of(dir,
+                   {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; read a; "
+                                 "echo dtrain replace worker 0; read b; mark done; exit 5",
+                    .workers = {"await live; kill -9 $$", "await done; exit 5"}},
+                   kPatient);
+  job.may_lose_workers = true;
+  job.replacements_max = 5;
+  job.replacement = [&](const std::string&, int rank, std::optional<size_t>) {
+    return shell(dir, "worker", rank, "echo 'error [usage] other data' >&2; exit 2");
+  };
+  Launcher launcher(job);
+  CHECK(launcher.wait() == 5);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(), "error [usage] other data"));
+  CHECK(contains(launcher.output(), "(1 of 5"));
+  CHECK_FALSE(contains(launcher.output(), "(2 of 5"));
+}
+
 TEST_CASE("the last lines of output show the first error of the process that failed first", "[launch]") {
   const TempDir dir;
   Launcher launcher(job_of(

@@ -292,6 +292,11 @@ Result<HostAssignment> assign_hosts(const HostFile& file, const AssignmentOption
   for (const size_t line : of_servers) assignment.servers.push_back(slot_at(file.lines[line]));
   for (const size_t line : of_workers) assignment.workers.push_back(slot_at(file.lines[line]));
   DT_TRY_VOID(divide_gpus(file, of_workers, options.all_gpus, assignment.workers));
+  for (const HostLine& line : file.lines) {
+    if (!line.is_spare) continue;
+    assignment.spares.push_back(slot_at(line));
+    assignment.spares.back().gpus = line.gpus;
+  }
   return assignment;
 }
 

@@ -65,6 +65,7 @@ struct ProcessSlot {
 };
 struct HostAssignment {
   std::vector<ProcessSlot> servers = {}, workers = {};  // the slot of each server and of each worker, indexed by rank
+  std::vector<ProcessSlot> spares = {};  // the spare hosts in the file's order, each with all GPUs that it names
 };
 
 struct AssignmentOptions {

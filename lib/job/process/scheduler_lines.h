@@ -23,6 +23,8 @@ inline constexpr std::string_view kFindingLine = "finding ";
 
 // Printed, followed by the rank, when a worker was lost and the job waits for another one in its place.
 inline constexpr std::string_view kReplaceLine = "dtrain replace worker ";
+// Printed, followed by the rank, when another worker has taken this place.
+inline constexpr std::string_view kReplacedLine = "dtrain replaced worker ";
 
 // Written by the launcher when a process that it has started has ended: "ended worker:3 was killed by signal 9
 // (Killed)".

@@ -59,6 +59,9 @@ class Screen {
   void ask_for_worker(uint32_t rank) const {
     if (has_launcher_) print_line(fmt::format("{}{}", job::kReplaceLine, rank));
   }
+  void show_replaced(uint32_t rank) const {
+    if (has_launcher_) print_line(fmt::format("{}{}", job::kReplacedLine, rank));
+  }
   template <class Finding>
   void show_finding(const Finding& finding) const {
     if (has_launcher_) print_line(std::string(job::kFindingLine) + observe::to_json(finding));
@@ -206,6 +209,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
     const std::vector<rpc::MemberChange> changes = scheduler.take_changes();
     for (const rpc::MemberChange& change : changes) {
       if (replaces && change.kind == rpc::MemberChange::Kind::kLost) screen.ask_for_worker(change.member.rank);
+      if (replaces && change.kind == rpc::MemberChange::Kind::kJoined) screen.show_replaced(change.member.rank);
     }
     for (const observe::MemberChange& change : view.note(changes)) screen.show_finding(change);
     if (end) {
