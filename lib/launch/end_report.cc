@@ -141,7 +141,7 @@ JobEnd report_end(const Job& job, const JobHistory& history, Screen& screen) {
     const std::string what = "killed by the second interrupt; a checkpoint may be incomplete";
     say(screen, what);
     if (history.may_have_trained && !job.stopped_hint.empty()) say(screen, job.stopped_hint);
-    return {.exit_code = code_of(cause), .error = what, .was_killed = true, .killed_by_user = true};
+    return {.exit_code = code_of(cause), .error = what, .was_killed = true};
   }
   say_log_hint(job, screen);
   return {

@@ -78,10 +78,10 @@ struct Restart {
 };
 
 struct JobEnd {
-  int exit_code = 0;            // exit code of the job (job_code in outcome.h)
-  std::string error = {};       // the first error of the process that failed first; empty: none
-  bool was_killed = false;      // whether that process was killed or lost with its host, so that it reported nothing
-  bool killed_by_user = false;  // whether a second interrupt killed the job
+  int exit_code = 0;        // exit code of the job (job_code in outcome.h)
+  std::string error = {};   // the first error of the process that failed first; empty: none
+  bool was_killed = false;  // whether that process was killed or lost with its host, so that it reported nothing
+  bool stop_asked = false;  // whether a signal asked the job to stop
   // When the first process failed; the time of the job's end if none did.
   std::chrono::steady_clock::time_point failed_at = {};
   std::optional<int64_t> step = {};       // the last step that the job reported; nullopt: it never began to train

@@ -69,7 +69,7 @@ void RestartPolicy::count(const JobEnd& end) {
 }
 
 RestartPolicy::Decision RestartPolicy::after(const JobEnd& end, const std::function<bool()>& replace_hosts) {
-  const bool is_failure = end.exit_code != job::kExitOk && end.exit_code != job::kExitPreempted && !end.killed_by_user;
+  const bool is_failure = end.exit_code != job::kExitOk && end.exit_code != job::kExitPreempted && !end.stop_asked;
   if (!is_failure || max_ == 0) return {};
   count(end);
   std::string why_not = objection(end);

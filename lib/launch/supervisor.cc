@@ -130,7 +130,7 @@ class Supervisor {
   std::optional<job::Progress> progress_;       // set once the scheduler has reported that all processes joined
   StepTimes step_times_;
   bool has_lost_lines_ = false;
-  bool killed_by_user_ = false;
+  bool killed_by_user_ = false, stop_asked_ = false;
   Limits::Duration told_time_to_stop_ = job_.limits.stop;  // the time to stop that was last sent to the hosts
   std::optional<Clock::time_point> reminder_;
 };
@@ -312,10 +312,11 @@ void Supervisor::on_signal(int signal) {
     case SIGINT:
       if (phase_ < JobPhase::kStopping) break;
       say("second interrupt, killing the job");
-      killed_by_user_ = true;
+      killed_by_user_ = stop_asked_ = true;
       return kill();
     default: break;
   }
+  stop_asked_ = true;
   if (phase_ >= JobPhase::kStopping) return;
   const Limits::Duration time = may_train() ? time_to_stop() : job_.limits.kill_after;
   say(fmt::format(
@@ -402,8 +403,9 @@ void Supervisor::on_spared(const Member& member) {
 
 // Whether the job may continue without this process. The scheduler decides; if it ends the job, it ends with a failure.
 bool Supervisor::may_continue_without(const Ended& ended) const {
+  const bool stops = phase_ == JobPhase::kStopping && stop_asked_ && code_of(ended) != job::kExitPreempted;
   return job_.may_lose_workers && ended.role == "worker" && !workers_done() && may_train() &&
-         phase_ < JobPhase::kStopping;
+         (phase_ < JobPhase::kStopping || stops);
 }
 
 // Whether no other process was started in the place of this one.
@@ -542,6 +544,7 @@ JobEnd Supervisor::report() {
   JobEnd end = report_end(job_, history, screen_);
   end.peak_rss_bytes = peak_rss_bytes_;
   end.findings = findings_;
+  end.stop_asked = stop_asked_;
   end.failed_at = failed_at_.value_or(Clock::now());
   if (progress_) end.step = progress_->step;
   end.failed_hosts.assign(failed_hosts_.begin(), failed_hosts_.end());

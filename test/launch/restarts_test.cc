@@ -73,7 +73,7 @@ TEST_CASE("a job whose cause cannot go away does not start again", "[launch]") {
   CHECK(waits_after(RestartPolicy(5), {{.exit_code = job::kExitOk}}) == std::vector<int64_t>{-1});
   CHECK(waits_after(RestartPolicy(5), {{.exit_code = job::kExitPreempted}}) == std::vector<int64_t>{-1});
   JobEnd by_user = killed_after(3);
-  by_user.killed_by_user = true;
+  by_user.stop_asked = true;
   CHECK(waits_after(RestartPolicy(5), {by_user}) == std::vector<int64_t>{-1});
 }
 

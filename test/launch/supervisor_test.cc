@@ -414,6 +414,31 @@ TEST_CASE("a stopped job has time to finish its step unless it is interrupted ag
   CHECK(all_gone(dir));
 }
 
+TEST_CASE("a worker that is lost while the job stops is no cause of its end, and the job does not start again",
+          "[launch]") {
+  const TempDir dir;
+  Job job =
+      job_of(dir,
+             {.scheduler = "trap 'await gone; exit 75' TERM; echo dtrain scheduler 127.0.0.1:1; echo live step=1; "
+                           "mark live; sleep 1000 & wait",
+              .workers = {"trap 'mark gone; kill -9 $$' TERM; echo ready; sleep 1000 & wait",
+                          "trap 'await gone; exit 75' TERM; echo ready; sleep 1000 & wait"}},
+             kPatient);
+  job.may_lose_workers = true;
+  Launcher launcher([&job](Screen& screen) {
+    const Result<JobEnd> end = supervise(job, screen);
+    if (!end || !end->stop_asked) return 98;
+    return end->exit_code;
+  });
+  launcher.await("] ready");
+  launcher.await("step 1");
+  launcher.signal(SIGTERM);
+  CHECK(launcher.wait() == 75);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(), "dtrain: worker 0 was killed by signal 9 (Killed)\n"));
+  CHECK_FALSE(contains(launcher.output(), "ended with code 75"));
+}
+
 TEST_CASE("the time to stop grows with the job's checkpoints, unless --stop-timeout sets it", "[launch]") {
   const TempDir dir;
   Limits limits = kQuick;
