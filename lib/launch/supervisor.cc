@@ -38,9 +38,10 @@ constexpr size_t kFindingsMax = 1000;  // maximum number of findings that are ke
 
 struct Member {
   Command command;
-  FirstError first_error;
+  FirstError first_error = {};
   bool running = true;
-  LineLog log;  // the process's output, if its own log is not written on this host
+  LineLog log = {};       // the process's output, if its own log is not written on this host
+  bool replaces = false;  // whether it was started in the place of a lost worker
 };
 
 enum class JobPhase {
@@ -97,7 +98,8 @@ class Supervisor {
 
   void say(std::string_view text) { screen_.line(fmt::format("dtrain: {}", text), Fit::kWords); }
   [[nodiscard]] std::string running_names() const;
-  [[nodiscard]] bool workers_done() const { return workers_running_ == 0; }
+  // Whether all workers have ended. Those of a job that may change are not all here, so only its scheduler knows.
+  [[nodiscard]] bool workers_done() const { return workers_running_ == 0 && !job_.may_lose_workers; }
   // True if the job may be training, so that its processes need time to end. Only the scheduler's output shows it.
   [[nodiscard]] bool may_train() const { return progress_ || (job_.joins_scheduler && others_started_); }
 
@@ -167,7 +169,7 @@ Result<JobEnd> Supervisor::run() {
 }
 
 Result<> Supervisor::launch(const Command& command) {
-  members_.push_back({command, {}, true, {}});
+  members_.push_back({.command = command});
   Result<> started = hosts_[command.host_number]->start(members_.size() - 1, command);
   if (!started) {
     members_.pop_back();
@@ -377,7 +379,7 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   if (code_of(ended) != job::kExitOk && may_continue_without(ended)) {
     ended_.back().was_spared = true;
     say(fmt::format("{} {}", ended.name, describe(ended)));
-    if (is_newest(member)) on_spared(member);
+    on_spared(member);
   } else if (code_of(ended) != job::kExitOk) {
     if (!failed_at_) failed_at_ = Clock::now();
     const bool as_asked = phase_ == JobPhase::kStopping && ended.code == job::kExitPreempted;
@@ -390,22 +392,21 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   }
 }
 
-// Handles the end of a worker without which the job may continue, and in whose place no other one was started yet.
+// Handles the end of a worker without which the job may continue.
 void Supervisor::on_spared(const Member& member) {
-  shown_.lost(member.command);
   const int rank = member.command.rank;
-  if (!replacing_.contains(rank)) return;
-  // It never took part, so it is no cause of the job's end, and the scheduler does not ask for another one.
-  const bool is_final = is_permanent(code_of(ended_.back()));
-  ended_.pop_back();
-  if (!is_final) replace(rank);
+  const int code = code_of(ended_.back());
+  const bool is_awaited = is_newest(member) && replacing_.contains(rank);
+  const bool is_refused = member.replaces && (code == job::kExitUsage || code == job::kExitDenied);
+  if (is_newest(member)) shown_.lost(member.command);
+  if (is_awaited || is_refused) ended_.pop_back();       // it never took part, so it is no cause of the job's end
+  if (is_awaited && !is_permanent(code)) replace(rank);  // the scheduler does not ask for another one
 }
 
 // Whether the job may continue without this process. The scheduler decides; if it ends the job, it ends with a failure.
 bool Supervisor::may_continue_without(const Ended& ended) const {
   const bool stops = phase_ == JobPhase::kStopping && stop_asked_ && code_of(ended) != job::kExitPreempted;
-  return job_.may_lose_workers && ended.role == "worker" && !workers_done() && may_train() &&
-         (phase_ < JobPhase::kStopping || stops);
+  return job_.may_lose_workers && ended.role == "worker" && may_train() && (phase_ < JobPhase::kStopping || stops);
 }
 
 // Whether no other process was started in the place of this one.
@@ -426,6 +427,7 @@ void Supervisor::replace(int rank) {
   if (const Result<> started = launch(command); !started) {
     return say(fmt::format("another {} cannot be started: {}", command.name(), started.error().message));
   }
+  members_.back().replaces = true;
   replacements_++;
   say(fmt::format("another {} is started on {} ({} of {}, --max-restarts)", command.name(), command.host, replacements_,
                   job_.replacements_max));

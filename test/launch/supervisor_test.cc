@@ -106,16 +106,18 @@ TEST_CASE("a worker that ends before it has taken the place of a lost one is sta
 
 TEST_CASE("a worker that is refused the place of a lost one is not started again", "[launch]") {
   const TempDir dir;
-  Job job = job_of(dir,
-                   {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; read a; "
-                                 "echo dtrain replace worker 0; read b; mark done; exit 5",
-                    .workers = {"await live; kill -9 $$", "await done; exit 5"}},
-                   kPatient);
+  const std::string start =
+      "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; read a; echo dtrain replace worker 0; ";
+  const std::string end = "read b; mark done; exit 5";
+  Job job =
+      job_of(dir, {.scheduler = start + end, .workers = {"await live; kill -9 $$", "await done; exit 5"}}, kPatient);
   job.may_lose_workers = true;
   job.replacements_max = 5;
   job.replacement = [&](const std::string&, int rank, std::optional<size_t>) {
     return shell(dir, "worker", rank, "echo 'error [usage] other data' >&2; exit 2");
   };
+  const bool is_taken = GENERATE(false, true);  // whether another worker has taken the place meanwhile
+  if (is_taken) job.scheduler = shell(dir, "scheduler", 0, start + "echo dtrain replaced worker 0; " + end);
   Launcher launcher(job);
   CHECK(launcher.wait() == 5);
   INFO(launcher.output());
@@ -412,6 +414,23 @@ TEST_CASE("a stopped job has time to finish its step unless it is interrupted ag
                  "dtrain: stopped; go on\n"
                  "END "));
   CHECK(all_gone(dir));
+}
+
+TEST_CASE("a job that other workers have joined continues without the launcher's own", "[launch]") {
+  const TempDir dir;
+  Limits impatient = kPatient;
+  impatient.settle = impatient.wind_down = 0ms;
+  Job job = job_of(dir,
+                   {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; read a; read b; "
+                                 "mark heard; read c; echo still here; exit 0",
+                    .workers = {"await live; kill -9 $$", "await live"},
+                    .servers = {"await heard"}},
+                   impatient);
+  job.may_lose_workers = true;
+  Launcher launcher(job);
+  CHECK(launcher.wait() == 0);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(), "still here\n"));
 }
 
 TEST_CASE("a worker that is lost while the job stops is no cause of its end, and the job does not start again",
