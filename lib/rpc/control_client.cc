@@ -339,7 +339,9 @@ class GrpcControlClient final : public ControlClient {
   }
 
   Result<proto::JoinReply> call_join(const proto::JoinRequest& request) {
-    const auto give_up = Clock::now() + options_.start_timeout;
+    // The scheduler of a running job is there, or comes back within its grace.
+    const milliseconds patience = request.is_late() ? options_.scheduler_grace : options_.start_timeout;
+    const auto give_up = Clock::now() + patience;
     DT_TRY(const bool is_found, find_scheduler(give_up));
     const auto call = [&](grpc::ClientContext& context, proto::JoinReply& reply) {
       // Until the scheduler has been found, the call must fail at once, because only a failed call reports gRPC's
@@ -351,8 +353,7 @@ class GrpcControlClient final : public ControlClient {
     if (reply || reply.error().code != Code::kUnavailable) return reply;
     return fail(Code::kStartup,
                 "no answer from the scheduler at {} within {:.1f} s: check that it is running there ({})",
-                to_text(options_.scheduler), std::chrono::duration<double>(options_.start_timeout).count(),
-                reply.error().message);
+                to_text(options_.scheduler), std::chrono::duration<double>(patience).count(), reply.error().message);
   }
 
   // Waits for a connection to the scheduler; returns false if there is none at `give_up`. This is separate from the

@@ -46,8 +46,8 @@ class ControlClient : public job::Coordinator {
   using Prepare = std::function<Result<Records>()>;
 
   // Returns when all processes have joined and are prepared. Retries while the scheduler cannot be reached, until
-  // start_timeout (Code::kStartup). kUsage if the flags differ or the rank is taken. kDenied if the token or the build
-  // is wrong. kPreempted if request_stop was called.
+  // start_timeout, or scheduler_grace for a process that joins the running job (Code::kStartup). kUsage if the flags
+  // differ or the rank is taken. kDenied if the token or the build is wrong. kPreempted if request_stop was called.
   virtual Result<JoinReply> join(const JoinRequest& request, const Prepare& prepare) = 0;
   Result<JoinReply> join(const JoinRequest& request) { return join(request, nullptr); }
 

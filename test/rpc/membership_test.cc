@@ -236,6 +236,15 @@ TEST_CASE("an absent scheduler is an error with its address after the limit", "[
   CHECK_THAT(error.message, Contains("127.0.0.1:1") && Contains("0.3 s"));
 }
 
+TEST_CASE("a worker that joins a running job does not wait longer for its scheduler than the job's processes do",
+          "[rpc]") {
+  Process process(1, Role::kWorker);  // the job is over: nothing listens
+  process.request.is_late = true;
+  const Error error = refusal(process);
+  CHECK(error.code == Code::kStartup);
+  CHECK_THAT(error.message, Contains("127.0.0.1:1") && Contains("0.5 s"));
+}
+
 TEST_CASE("a signal ends the wait for other processes to join", "[rpc]") {
   Job job(settings(2, 0));
   Process& process = job.add(Role::kWorker);
