@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "base/duration_text.h"
 #include "base/json.h"
@@ -170,16 +172,18 @@ std::string losses_table(const SimulateResult& result) {
   return text;
 }
 
+// The means by name, as JSON and CSV list them.
+std::vector<std::pair<const char*, double>> means_of(const PolicyResult& policy) {
+  return {{"seconds", policy.mean_s},  {"standing_s", policy.standing_s},
+          {"fewer_s", policy.fewer_s}, {"repeated_s", policy.repeated_s},
+          {"losses", policy.losses},   {"workers_at_end", policy.workers_at_end}};
+}
+
 nlohmann::ordered_json json_of(const PolicyResult& policy) {
-  return {{"policy", name_of(policy.policy)},
-          {"jobs", policy.jobs},
-          {"finished", policy.finished},
-          {"seconds", policy.mean_s},
-          {"standing_s", policy.standing_s},
-          {"fewer_s", policy.fewer_s},
-          {"repeated_s", policy.repeated_s},
-          {"losses", policy.losses},
-          {"workers_at_end", policy.workers_at_end}};
+  nlohmann::ordered_json object = {
+      {"policy", name_of(policy.policy)}, {"jobs", policy.jobs}, {"finished", policy.finished}};
+  for (const auto& [name, value] : means_of(policy)) object[name] = value;
+  return object;
 }
 
 nlohmann::ordered_json json_of(const SchemeResult& scheme, bool learns) {
@@ -278,12 +282,7 @@ std::string SimulateResult::csv() const {
       const auto cost = [&](std::string_view quantity, double value) {
         row(fmt::format("{} {}", name_of(policy.policy), quantity), 0, value);
       };
-      cost("seconds", policy.mean_s);
-      cost("standing_s", policy.standing_s);
-      cost("fewer_s", policy.fewer_s);
-      cost("repeated_s", policy.repeated_s);
-      cost("losses", policy.losses);
-      cost("workers_at_end", policy.workers_at_end);
+      for (const auto& [name, value] : means_of(policy)) cost(name, value);
       cost("finished", static_cast<double>(policy.finished) / static_cast<double>(policy.jobs));
     }
     for (const auto& [staleness, count] : outcome.staleness) row("staleness", staleness, count);

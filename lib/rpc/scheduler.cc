@@ -42,7 +42,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
         log_(log.queued()),
         machine_(options_.membership),
         incarnation_(make_incarnation()),
-        barrier_(seats()),
+        barrier_(options_.membership.seats()),
         tracing_(options_.membership.workers, options_.tracer, log_),
         service_(*this, options_.security, log_) {}
 
@@ -120,11 +120,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
   // The memory that gRPC may use, about twice what is needed for the messages of one barrier, its reply to all members,
   // and their connections.
   [[nodiscard]] size_t memory_max() const {
-    const size_t members = size_t{seats()} + options_.membership.servers;
+    const size_t members = size_t{options_.membership.seats()} + options_.membership.servers;
     return kMemoryBase + members * kMemoryOfMember;
-  }
-  [[nodiscard]] uint32_t seats() const {
-    return std::max(options_.membership.workers, options_.membership.max_workers);
   }
 
   // ---- What the scheduler's thread does, and how other threads pass work to it.
@@ -388,12 +385,13 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   void carry_out(const membership::Prepare& prepare) {
-    answer_join(prepare.node.incarnation, prepare_reply(prepare.node, options_.membership.workers, seats()));
+    answer_join(prepare.node.incarnation,
+                prepare_reply(prepare.node, options_.membership.workers, options_.membership.seats()));
   }
 
   void carry_out(const membership::Admit& admit) {
     note_late(admit.node);
-    answer_join(admit.node.incarnation, admit_reply(admit.node, joined_, job_text_, seats()));
+    answer_join(admit.node.incarnation, admit_reply(admit.node, joined_, job_text_, options_.membership.seats()));
   }
 
   // Adds a worker that joins the running job to the table of nodes, instead of the one that had its seat before.

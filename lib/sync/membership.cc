@@ -231,8 +231,9 @@ std::string Machine::objection(const Process& process, const BarrierEnter& event
     return fmt::format("{} is at barrier {} ('{}') while the job is at {}", who, event.seq, event.name,
                        barriers_released_);
   }
-  if (!event.stop_set_of.empty() && event.stop_set_of.size() != seats()) {
-    return fmt::format("{} sent stop sets for {} workers, but the job has {}", who, event.stop_set_of.size(), seats());
+  if (!event.stop_set_of.empty() && event.stop_set_of.size() != settings_.seats()) {
+    return fmt::format("{} sent stop sets for {} workers, but the job has {}", who, event.stop_set_of.size(),
+                       settings_.seats());
   }
   if (!barrier_) return "";
   const BarrierEnter& first = barrier_->first;

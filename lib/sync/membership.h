@@ -66,6 +66,9 @@ struct Settings {
   uint64_t barrier_bytes_max = 32 << 20;  // limit on the total size of all workers' messages in one barrier
   Millis drain_ms = 1'000;                // see LeaveAsked::by_signal
   Millis leave_ms = 1'500;                // how long survivors of a failed job have to receive the error and sign off
+
+  // The number of seats of workers.
+  [[nodiscard]] uint32_t seats() const { return std::max(workers, max_workers); }
 };
 
 // ---- Events, which the machine gets.
@@ -479,7 +482,6 @@ class Machine {
   [[nodiscard]] bool runs() const {
     return phase_ == Phase::kRunning || phase_ == Phase::kHolding || phase_ == Phase::kStopping;
   }
-  [[nodiscard]] uint32_t seats() const { return std::max(settings_.workers, settings_.max_workers); }
   Process* known(Incarnation incarnation);
   // The process with this rank that has not ended; null: there is none, or ranks are not given yet.
   Process* live(const Member& member);

@@ -57,13 +57,14 @@ void Machine::take_in(const Join& event, Out& out) {
   std::string why = objection_to_late(event);
   const std::optional<uint32_t> seat = why.empty() ? seat_for(event) : std::nullopt;
   if (why.empty() && !seat && event.want_rank) {
-    why = *event.want_rank < seats() ? fmt::format("worker {} takes part in the job, or is about to", *event.want_rank)
-                                     : fmt::format(
-                                           "rank {} does not exist: the job has seats for {} workers "
-                                           "(--max-workers)",
-                                           *event.want_rank, seats());
+    why = *event.want_rank < settings_.seats()
+              ? fmt::format("worker {} takes part in the job, or is about to", *event.want_rank)
+              : fmt::format(
+                    "rank {} does not exist: the job has seats for {} workers "
+                    "(--max-workers)",
+                    *event.want_rank, settings_.seats());
   } else if (why.empty() && !seat) {
-    why = fmt::format("the job already has its {} workers; --max-workers sets the largest number", seats());
+    why = fmt::format("the job already has its {} workers; --max-workers sets the largest number", settings_.seats());
   }
   if (!seat) return out.push_back(Refuse{event.incarnation, Code::kUsage, why});
   Process& process = processes_[event.incarnation];

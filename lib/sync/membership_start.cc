@@ -62,10 +62,8 @@ void Machine::repeat_join(const Join& event, Process& process, Out& out) {
     start_if_prepared(out);
   } else if (phase_ == Phase::kPreparing) {
     out.push_back(Prepare{node});
-  } else if (started() && process.standing != Standing::kKnown &&
-             !process.has_ended) {  // the answer was lost on its way, so send it again; before the start there is no
-                                    // answer yet
-    out.push_back(Admit{node});
+  } else if (started() && process.standing != Standing::kKnown && !process.has_ended) {
+    out.push_back(Admit{node});  // again, because the answer was lost on its way
   }
 }
 
@@ -165,10 +163,10 @@ void Machine::start(Out& out) {
 
 void Machine::handle(const Ready& event, Out& out) {
   if (phase_ != Phase::kStarting) return;
-  DT_CHECK(event.stop_set_of.empty() || event.stop_set_of.size() == seats(),
-           "the job has {} seats for workers, but the stop sets cover {}", seats(), event.stop_set_of.size());
+  DT_CHECK(event.stop_set_of.empty() || event.stop_set_of.size() == settings_.seats(),
+           "the job has {} seats for workers, but the stop sets cover {}", settings_.seats(), event.stop_set_of.size());
   stop_set_of_ = event.stop_set_of;
-  view_.workers.assign(seats(), Seat{.incarnation = 0, .state = Seat::State::kEmpty});
+  view_.workers.assign(settings_.seats(), Seat{.incarnation = 0, .state = Seat::State::kEmpty});
   for (const auto& [incarnation, process] : processes_) {
     if (process.join.role == Role::kWorker) view_.workers[process.rank] = Seat{.incarnation = incarnation};
   }

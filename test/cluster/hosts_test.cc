@@ -197,35 +197,45 @@ TEST_CASE("a host that is cut off ends the job, and its processes end too", "[ho
   CHECK(quiet);
 }
 
-// The host of worker 0 still runs, but reaches only the shared disk, to which its worker 0 may no longer write.
+namespace {
+
+// Runs a job on two hosts with a spare one. While it trains, the host of worker 0 is cut off: it still runs, but
+// reaches only the shared disk. The job must continue on the spare host.
+Ended run_with_cut_host(Hosts& hosts, const TempDir& dir, const std::vector<std::string>& flags) {
+  must(write_file_atomic(dir.path("hosts"),
+                         hosts.address(0) + "\n" + hosts.address(1) + "\n" + hosts.address(2) + " spare=1\n"));
+  Process launcher(launch(hosts,
+                          command_line("--run-dir run --num-epochs 30 --save-period 1 --inject step-ms=10", flags, "-H",
+                                       dir.path("hosts")),
+                          2, 1),
+                   hosts.options(dir.path()));
+  await_output(launcher, "Saved checkpoint", kHostsStartSeconds);
+  const bool begins_there = contains(launcher.output(), "join role=worker rank=0 host=node2");
+  hosts.cut_off(1);
+  Ended end = launcher.wait(kHostsJobSeconds);
+  INFO(end.output);
+  CHECK(begins_there);
+  CHECK(end.code == 0);
+  CHECK(contains(end.output, "dtrain: the spare host " + hosts.address(2) + " takes the place of " + hosts.address(1)));
+  CHECK(std::filesystem::exists(dir.path("run/lenet-0030.params")));
+  const bool quiet = hosts.all_quiet(kHostsJobSeconds);
+  INFO(hosts.processes());
+  CHECK(quiet);
+  return end;
+}
+
+}  // namespace
+
+// Worker 0 on the host that is cut off may no longer write to the shared disk.
 TEST_CASE("a job whose host is cut off continues with the spare host", "[hosts-cut]") {
   const auto hosts = make_or_skip<Hosts>(3);
   if (hosts == nullptr) return;
   const TempDir dir;
-  must(write_file_atomic(dir.path("hosts"),
-                         hosts->address(0) + "\n" + hosts->address(1) + "\n" + hosts->address(2) + " spare=1\n"));
-  Process launcher(
-      launch(*hosts,
-             command_line("--run-dir run --max-restarts 2 --num-epochs 30 --save-period 1 --inject step-ms=10 -H",
-                          dir.path("hosts")),
-             2, 1),
-      hosts->options(dir.path()));
-  await_output(launcher, "Saved checkpoint", kHostsStartSeconds);
-  const bool begins_there = contains(launcher.output(), "join role=worker rank=0 host=node2");
-  hosts->cut_off(1);
-  const Ended end = launcher.wait(kHostsJobSeconds);
+  const Ended end = run_with_cut_host(*hosts, dir, command_line("--max-restarts 2"));
   INFO(end.output);
-  CHECK(begins_there);
-  CHECK(end.code == 0);
-  CHECK(
-      contains(end.output, "dtrain: the spare host " + hosts->address(2) + " takes the place of " + hosts->address(1)));
   CHECK(contains(end.output, "join role=worker rank=0 host=node3"));
   CHECK(contains(end.output, "dtrain: the job was restarted once"));
-  CHECK(std::filesystem::exists(dir.path("run/lenet-0030.params")));
   CHECK(must(read_file(dir.path("run/lenet.lock"))).starts_with("attempt 2: "));
-  const bool quiet = hosts->all_quiet(kHostsJobSeconds);
-  INFO(hosts->processes());
-  CHECK(quiet);
 }
 
 // The scheduler notices the loss before the launcher does, which then starts a worker on the host that is cut off.
@@ -234,30 +244,10 @@ TEST_CASE("a worker whose host is cut off is replaced on the spare host, and the
   const auto hosts = make_or_skip<Hosts>(3);
   if (hosts == nullptr) return;
   const TempDir dir;
-  must(write_file_atomic(dir.path("hosts"),
-                         hosts->address(0) + "\n" + hosts->address(1) + "\n" + hosts->address(2) + " spare=1\n"));
-  Process launcher(
-      launch(*hosts,
-             command_line("--run-dir run --on-worker-loss wait --max-restarts 3 --num-epochs 30 --save-period 1 "
-                          "--inject step-ms=10 -H",
-                          dir.path("hosts")),
-             2, 1),
-      hosts->options(dir.path()));
-  await_output(launcher, "Saved checkpoint", kHostsStartSeconds);
-  const bool begins_there = contains(launcher.output(), "join role=worker rank=0 host=node2");
-  hosts->cut_off(1);
-  const Ended end = launcher.wait(kHostsJobSeconds);
+  const Ended end = run_with_cut_host(*hosts, dir, command_line("--on-worker-loss wait --max-restarts 3"));
   INFO(end.output);
-  CHECK(begins_there);
-  CHECK(end.code == 0);
-  CHECK(
-      contains(end.output, "dtrain: the spare host " + hosts->address(2) + " takes the place of " + hosts->address(1)));
   CHECK(contains(end.output, "worker 0 on node3 has joined the job"));
   CHECK_FALSE(contains(end.output, "the job was restarted"));
-  CHECK(std::filesystem::exists(dir.path("run/lenet-0030.params")));
-  const bool quiet = hosts->all_quiet(kHostsJobSeconds);
-  INFO(hosts->processes());
-  CHECK(quiet);
 }
 
 // The scheduler hears both. The cut swallows packets, so only the worker's pings notice it.

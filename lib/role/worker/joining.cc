@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/random.h"
 #include "base/step_faults.h"
 #include "data/records/label_list.h"
 #include "job/process/exit_code.h"
@@ -52,32 +53,25 @@ job::Flags job_flags(const Process& process, const job::JobSpec& spec) {
   return flags;
 }
 
-uint64_t hash_further(uint64_t hash, uint64_t value) {
-  constexpr uint64_t kPrime = 0x100000001b3;  // of FNV-1a
-  for (int byte = 0; byte < 8; byte++) hash = (hash ^ ((value >> (8 * byte)) & 0xff)) * kPrime;
-  return hash;
-}
-
 // Includes the sizes of some records, evenly spread, which the index of a record file has without reading the records.
 uint64_t hash_of(const data::Dataset* set, uint64_t hash) {
   constexpr int64_t kRecords = 1024;
-  if (set == nullptr) return hash_further(hash, 0);
+  if (set == nullptr) return mix64(hash);
   const int64_t size = set->size(), step = std::max<int64_t>(1, size / kRecords);
-  for (const int64_t length : set->image()) hash = hash_further(hash, static_cast<uint64_t>(length));
+  for (const int64_t length : set->image()) hash = mix64(hash ^ static_cast<uint64_t>(length));
   for (int64_t record = 0; record < size; record += step) {
-    hash = hash_further(hash, static_cast<uint64_t>(set->stored_bytes(record)));
+    hash = mix64(hash ^ static_cast<uint64_t>(set->stored_bytes(record)));
   }
   return hash;
 }
 
 // `list`: of labels; null: none.
 rpc::Records records_of(const data::DataSets& data, const data::LabelList* list) {
-  constexpr uint64_t kBegin = 0xcbf29ce484222325;
   const auto size = [](const auto& set) { return set == nullptr ? 0 : static_cast<uint64_t>(set->size()); };
-  const uint64_t hash = hash_of(data.validation.get(), hash_of(data.train.get(), kBegin));
+  const uint64_t hash = hash_of(data.validation.get(), hash_of(data.train.get(), 0));
   return {.train = size(data.train),
           .val = size(data.validation),
-          .hash = hash_further(hash, list == nullptr ? 0 : list->hash())};
+          .hash = mix64(hash ^ (list == nullptr ? 0 : list->hash()))};
 }
 
 Result<std::shared_ptr<const data::LabelList>> label_list(const job::Flags& flags) {
