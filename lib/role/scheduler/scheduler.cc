@@ -193,6 +193,12 @@ void pass_on(rpc::Scheduler& scheduler, const job::EndedProcess& ended) {
       {is_server ? rpc::Role::kServer : rpc::Role::kWorker, static_cast<uint32_t>(ended.process.rank)}, ended.how);
 }
 
+// The progress of the job. Before the first report of a worker, another thread may still be making the plan.
+job::Progress progress_of(const job::JobFlags& flags, const job::JobPlan& plan,
+                          const std::vector<job::WorkerProgress>& workers, job::TimeLeft& left) {
+  return workers.empty() ? job::Progress{.eta_s = -1} : job_progress(flags, plan, workers, left);
+}
+
 // Waits for the end of the job. Shows its progress every kProgressInterval and at the end.
 Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, const Screen& screen,
                JobView& view, double stall_timeout_s, KillSwitch kill) {
@@ -203,7 +209,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
     const std::optional<Result<>> end = scheduler.wait(is_shown ? kProgressInterval : kFirstProgressInterval);
     std::vector<rpc::MemberPulse> members = scheduler.pulses();
     const std::vector<job::WorkerProgress> workers = worker_progress(members);
-    const job::Progress progress = job_progress(flags, plan, workers, left);
+    const job::Progress progress = progress_of(flags, plan, workers, left);
     if (!workers.empty()) screen.show(end ? job::at_end(progress) : progress);
     is_shown = !workers.empty();
     const std::vector<rpc::MemberChange> changes = scheduler.take_changes();
@@ -225,7 +231,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
   }
 }
 
-// What the processes have reported, for the observer. The plan is complete before any process reports.
+// What the processes have reported, for the observer.
 observe::JobState state_of(const rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan,
                            job::TimeLeft& left, Clock::time_point started) {
   std::vector<rpc::MemberPulse> members = scheduler.pulses();
@@ -242,9 +248,7 @@ observe::JobState state_of(const rpc::Scheduler& scheduler, const job::JobFlags&
     process.source = source_of(std::move(member));
     processes.push_back(std::move(process));
   }
-  const job::Progress progress =
-      workers.empty() ? job::Progress{.eta_s = -1} : job_progress(flags, plan, workers, left);
-  return job_state(progress, started, std::move(processes));
+  return job_state(progress_of(flags, plan, workers, left), started, std::move(processes));
 }
 
 }  // namespace
