@@ -67,6 +67,29 @@ class DeviceDecisions {
   virtual void uncount_step(uint32_t samples) = 0;
 };
 
+// The part of a store whose workers add up their gradients in a group without servers. Such a group cannot continue
+// without a member, but it can be made anew. If a member is lost, the others may be in the middle of a step, and some
+// of them may have updated a part of their weights already.
+class WorkerGroup {
+ public:
+  virtual ~WorkerGroup() = default;
+  // Ends the group: every call that needs it returns `why`, until renew(). The first reason is kept. Any thread may
+  // call it; to be called when a member of the group is gone, because a process that hangs keeps its connections.
+  virtual void break_up(Error why) = 0;
+  // Whether the group has ended, by break_up() or because a connection to another member has. An error of the store is
+  // then no reason for this worker to end.
+  [[nodiscard]] virtual bool is_broken() const = 0;
+  // The ranks of the members, sorted. Any thread may call it.
+  [[nodiscard]] virtual std::vector<uint32_t> members() const = 0;
+  // Makes the group anew, of the workers with these ranks. All of them call it, without a step in progress. Afterwards
+  // all have the same weights and optimizer state: of each bucket, the newest that one of them had. next_step() is then
+  // the first step that is not complete in all buckets. If it was in progress, all must make it again; buckets that
+  // have this step's update already keep it. A worker that joins the running job calls initialize() before, and also
+  // gets the moving statistics. An Error with which is_broken() is true: another worker was lost meanwhile, so that all
+  // must call it again.
+  virtual Result<> renew(const std::vector<uint32_t>& members) = 0;
+};
+
 // Threads: cancel() may be called from any thread, gradient_ready() and wait_for_weights() are called by each device's
 // own thread, and everything else by the thread of the step loop.
 class Store {
@@ -77,7 +100,7 @@ class Store {
   // no arrays) to all devices of all workers. `devices` are this worker's; the weights are taken from the first one.
   // When the call returns, all views hold the distributed weights and statistics. The counters of `state` must be the
   // same on every worker. A store of a worker that joins the running job takes over the newest weights, and a state
-  // that it needs, from the servers instead.
+  // that it needs, from the servers instead, or in WorkerGroup::renew() from the other workers.
   virtual Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) = 0;
 
   // Called by one worker, between steps, when others are about to join the running job: lets their initialize() take
@@ -133,6 +156,7 @@ class Store {
   // Interfaces that only some stores have. The store owns them. Null if this store lacks it; the result never changes.
   [[nodiscard]] virtual GroupedStore* groups() { return nullptr; }
   [[nodiscard]] virtual DeviceDecisions* device_decisions() { return nullptr; }
+  [[nodiscard]] virtual WorkerGroup* worker_group() { return nullptr; }
 };
 
 }  // namespace dtrain::kvstore

@@ -67,6 +67,8 @@ proto::Contribution to_proto(const job::Contribution& contribution) {
                    message.mutable_epoch_end()->set_stopping(end.stopping);
                    message.mutable_epoch_end()->set_border(end.border);
                    message.mutable_epoch_end()->set_saves(end.saves);
+                   message.mutable_epoch_end()->set_is_torn(end.is_torn);
+                   message.mutable_epoch_end()->set_is_whole(end.is_whole);
                  },
                  [&](const job::WorkerState& state) { fill(*message.mutable_checkpoint_state(), state); },
                  [&](const job::Speed& speed) { message.mutable_speed()->set_samples_per_s(speed.samples_per_s); },
@@ -99,8 +101,12 @@ std::optional<job::Contribution> from_proto(const proto::Contribution& message) 
     case What::kAddress: return job::Address{message.address().bytes()};
     case What::kRunStart: return from_proto(message.run_start());
     case What::kEpochEnd:
-      return job::EpochEnd{message.epoch_end().steps(), message.epoch_end().stopping(), message.epoch_end().border(),
-                           message.epoch_end().saves()};
+      return job::EpochEnd{.steps = message.epoch_end().steps(),
+                           .stopping = message.epoch_end().stopping(),
+                           .border = message.epoch_end().border(),
+                           .saves = message.epoch_end().saves(),
+                           .is_torn = message.epoch_end().is_torn(),
+                           .is_whole = message.epoch_end().is_whole()};
     case What::kCheckpointState: return from_proto(message.checkpoint_state());
     case What::kSpeed: return job::Speed{message.speed().samples_per_s()};
     case What::kNewGroups: return job::NewGroups{message.new_groups().next_step()};

@@ -184,6 +184,7 @@ class GrpcControlClient final : public ControlClient {
   void report(const job::WorkerProgress& progress) override { line_.report(progress); }
   void fail_with(const Error& error) override { line_.fail(error); }
   void acknowledge_view(uint64_t number) override { line_.acknowledge_view(number); }
+  void watch_views(std::function<void(const sync::View&)> callback) override { line_.watch_views(std::move(callback)); }
   void report_lost_links(std::vector<LostLink> links) override { line_.report_lost_links(std::move(links)); }
   Result<std::optional<sync::View>> wait_view() override { return line_.wait_view(); }
   Result<> state() const override {
@@ -308,6 +309,7 @@ class GrpcControlClient final : public ControlClient {
     barriers_++;
     gone_.assign(reply->gone().begin(), reply->gone().end());
     newcomers_.assign(reply->joined().begin(), reply->joined().end());
+    if (reply->passed() > 0) pass_border(reply->passed());
     return std::move(*reply);
   }
 

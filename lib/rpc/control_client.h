@@ -79,6 +79,9 @@ class ControlClient : public job::Coordinator {
   // For servers: returns the newest view when it has changed since the last call, and nullopt when all workers are
   // done. kPreempted if the job was asked to stop; the job's error if it failed.
   virtual Result<std::optional<sync::View>> wait_view() = 0;
+  // For workers: `callback` gets each view that is newer than the last one. It is called on a thread of the connection,
+  // must be short, and is not called anymore once watch_views(nullptr) has returned.
+  virtual void watch_views(std::function<void(const sync::View&)> callback) = 0;
   // Tells the scheduler that this server has carried out the view with this number.
   virtual void acknowledge_view(uint64_t number) = 0;
 

@@ -339,7 +339,7 @@ void ControlLine::on_down(uint64_t id, const proto::Down& down) {
   if (down.has_alive()) return on_alive(down.alive());
   if (down.has_view()) return on_view(to_view(down.view()));
   if (down.has_hold()) return answer_hold(down.hold().number());
-  if (down.has_leave()) return gate_.leave();
+  if (down.has_leave()) return gate_.leave(down.leave().at_border());
   if (down.has_stop_after()) {
     const proto::StopAfter& stop = down.stop_after();
     return gate_.stop_after({.number = stop.number(), .steps = stop.steps(), .meets = stop.meets()});
@@ -383,15 +383,24 @@ void ControlLine::on_end(uint64_t id, const grpc::Status& status) {
 
 // A process that has lost its seat ends: it may have been silent for too long, or have been cut off.
 void ControlLine::on_view(const sync::View& view) {
-  const MutexLock lock(mutex_);
-  if (view.number <= view_.number) return;
-  view_ = view;
-  changed_.notify_all();
-  if (seat_ && !seat_->on(view)) {
-    fail_locked({Code::kPeerLost,
-                 "this worker counts as lost, and the job continues without it; the scheduler's log says why",
-                 {}});
+  {
+    const MutexLock lock(mutex_);
+    if (view.number <= view_.number) return;
+    view_ = view;
+    changed_.notify_all();
+    if (seat_ && !seat_->on(view)) {
+      fail_locked({Code::kPeerLost,
+                   "this worker counts as lost, and the job continues without it; the scheduler's log says why",
+                   {}});
+    }
   }
+  const MutexLock lock(view_mutex_);
+  if (view_callback_) view_callback_(view);
+}
+
+void ControlLine::watch_views(std::function<void(const sync::View&)> callback) {
+  const MutexLock lock(view_mutex_);
+  view_callback_ = std::move(callback);
 }
 
 // Answers a Hold at once, because the training thread may be in a step that waits for other workers.

@@ -58,6 +58,7 @@ class ControlLine {
   void report_lost_links(std::vector<LostLink> links) DT_EXCLUDES(mutex_);
   Result<std::optional<sync::View>> wait_view() DT_EXCLUDES(mutex_);
   void acknowledge_view(uint64_t number) DT_EXCLUDES(mutex_);
+  void watch_views(std::function<void(const sync::View&)> callback) DT_EXCLUDES(view_mutex_);
   // Returns a heartbeat with the current state of the process, for its goodbye.
   [[nodiscard]] proto::Heartbeat last_heartbeat() const DT_EXCLUDES(mutex_);
   void fail(Error error) DT_EXCLUDES(mutex_);
@@ -92,7 +93,7 @@ class ControlLine {
   // Called by the reading thread of the stream with this number.
   void on_down(uint64_t id, const proto::Down& down);
   void on_alive(const proto::Alive& alive) DT_EXCLUDES(mutex_);
-  void on_view(const sync::View& view) DT_EXCLUDES(mutex_);
+  void on_view(const sync::View& view) DT_EXCLUDES(mutex_, view_mutex_);
   void on_end(uint64_t id, const grpc::Status& status);
   void answer_hold(uint64_t number);
   void fail_locked(Error error) DT_REQUIRES(mutex_);
@@ -126,7 +127,9 @@ class ControlLine {
   bool finished_ DT_GUARDED_BY(mutex_) = false;
   uint64_t trace_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest trace
   bool preempted_ DT_GUARDED_BY(mutex_) = false;
-  sync::View view_ DT_GUARDED_BY(mutex_);           // the newest
+  sync::View view_ DT_GUARDED_BY(mutex_);  // the newest
+  Mutex view_mutex_;                       // held during a call of the callback
+  std::function<void(const sync::View&)> view_callback_ DT_GUARDED_BY(view_mutex_);
   uint64_t waited_view_ DT_GUARDED_BY(mutex_) = 0;  // number of the view that wait_view() has returned last
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
   bool is_job_over_ DT_GUARDED_BY(mutex_) = false;

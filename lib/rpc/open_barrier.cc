@@ -34,6 +34,7 @@ void OpenBarrier::release(const sync::membership::ReleaseBarrier& release) {
   last_reply_.mutable_gone()->Assign(release.gone.begin(), release.gone.end());
   last_reply_.mutable_joined()->Assign(release.joined.begin(), release.joined.end());
   last_reply_.set_seq(release.seq);
+  last_reply_.set_passed(release.passed);
   seq_ = release.seq + 1;
   std::erase_if(calls_, [&](const auto& entry) {
     const Waiting& waiting = entry.second;
@@ -57,6 +58,9 @@ void OpenBarrier::answer(const Waiting& waiting) const {
   if (std::ranges::none_of(last_reply_.contributions(), is_for_pairs)) return waiting.call->answer(last_reply_);
   proto::BarrierReply own;
   own.set_seq(last_reply_.seq());
+  own.set_passed(last_reply_.passed());
+  *own.mutable_gone() = last_reply_.gone();
+  *own.mutable_joined() = last_reply_.joined();
   const auto rank = static_cast<int>(waiting.rank.value_or(0));
   for (const proto::Contribution& all : last_reply_.contributions()) {
     proto::Contribution& one = *own.add_contributions();

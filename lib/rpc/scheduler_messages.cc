@@ -45,7 +45,9 @@ membership::BarrierEnter to_event(const proto::BarrierRequest& request) {
           .stop_set_of = {request.stop_set_of().begin(), request.stop_set_of().end()},
           .border = request.contribution().epoch_end().border(),
           .begins_training = request.begins_training(),
-          .joins = request.joins()};
+          .joins = request.joins(),
+          .is_torn = request.contribution().epoch_end().is_torn(),
+          .is_whole = request.contribution().epoch_end().is_whole()};
 }
 
 membership::Done to_event(const proto::DoneRequest& request) {
@@ -159,19 +161,20 @@ proto::View to_proto(const sync::View& view) {
 
 proto::Down to_down(const membership::Notice& notice) {
   proto::Down down;
-  std::visit(Overloaded{[&](const membership::Hold& n) { down.mutable_hold()->set_number(n.number); },
-                        [&](const membership::StopAfter& n) {
-                          down.mutable_stop_after()->set_number(n.number);
-                          down.mutable_stop_after()->set_steps(n.steps);
-                          down.mutable_stop_after()->set_meets(n.meets);
-                        },
-                        [&](const membership::LeaveJob&) { down.mutable_leave(); },
-                        [&](const membership::StopJob& n) {
-                          *down.mutable_stop_job() = to_failure({n.code, n.message, {}});
-                        },
-                        [&](const membership::Finish& n) { down.mutable_finish()->set_preempted(n.preempted); },
-                        [&](const sync::View& view) { *down.mutable_view() = to_proto(view); }},
-             notice);
+  std::visit(
+      Overloaded{[&](const membership::Hold& n) { down.mutable_hold()->set_number(n.number); },
+                 [&](const membership::StopAfter& n) {
+                   down.mutable_stop_after()->set_number(n.number);
+                   down.mutable_stop_after()->set_steps(n.steps);
+                   down.mutable_stop_after()->set_meets(n.meets);
+                 },
+                 [&](const membership::LeaveJob& leave) { down.mutable_leave()->set_at_border(leave.at_border); },
+                 [&](const membership::StopJob& n) {
+                   *down.mutable_stop_job() = to_failure({n.code, n.message, {}});
+                 },
+                 [&](const membership::Finish& n) { down.mutable_finish()->set_preempted(n.preempted); },
+                 [&](const sync::View& view) { *down.mutable_view() = to_proto(view); }},
+      notice);
   return down;
 }
 

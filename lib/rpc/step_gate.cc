@@ -10,16 +10,18 @@ Result<bool> StepGate::may_begin(uint64_t step) {
   const MutexLock lock(mutex_);
   // A held step waits until the scheduler has decided where to stop. The wait needs no deadline: if the scheduler is
   // lost, the heartbeats notice it and call fail().
-  const auto may_look = [this]() DT_REQUIRES(mutex_) { return held_ <= passed_ || last_ || must_leave_ || error_; };
+  const auto leaves_now = [this]() DT_REQUIRES(mutex_) { return must_leave_ && !leaves_at_border_; };
+  const auto may_look = [&]() DT_REQUIRES(mutex_) { return held_ <= passed_ || last_ || leaves_now() || error_; };
   if (!may_look()) {
     const Waits::Wait wait(waits_, [step] { return fmt::format("the step to stop after, before step {}", step); });
     changed_.wait(mutex_, may_look);
   }
   if (error_) return tl::unexpected(*error_);
-  has_left_ = has_left_ || must_leave_;
+  has_left_ = has_left_ || leaves_now();
   if (has_left_) return false;
   if (held_ > passed_ && step >= last_->steps) {
     if (last_->meets) border_ = last_->number;
+    has_left_ = must_leave_ && last_->meets;
     return false;
   }
   begun_ = std::max(begun_, step + 1);
@@ -35,6 +37,7 @@ void StepGate::pass_border(uint64_t number) {
   const MutexLock lock(mutex_);
   passed_ = std::max(passed_, number);
   border_ = 0;
+  changed_.notify_all();
 }
 
 uint64_t StepGate::hold(uint64_t number) {
@@ -52,9 +55,10 @@ void StepGate::stop_after(const Last& last) {
   changed_.notify_all();
 }
 
-void StepGate::leave() {
+void StepGate::leave(bool at_border) {
   const MutexLock lock(mutex_);
   must_leave_ = true;
+  leaves_at_border_ = at_border;
   changed_.notify_all();
 }
 

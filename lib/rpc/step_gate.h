@@ -23,7 +23,8 @@ class StepGate {
   // The number of the border at which the worker has arrived: may_begin() has returned false because of it, and
   // pass_border() was not called since. 0: it has not.
   [[nodiscard]] uint64_t border() const;
-  // The workers have met at the border with this number, so no step is held back because of it anymore.
+  // The workers have met at the border with this number, or at a later place, so no step is held back because of it
+  // anymore.
   void pass_border(uint64_t number);
 
   // For the control thread: holds the gate, so that no further step begins. Returns the number of steps that have
@@ -36,8 +37,8 @@ class StepGate {
     bool meets = false;
   };
   void stop_after(const Last& last);
-  // Opens the gate for no further step.
-  void leave();
+  // Opens the gate for no further step; with `at_border`, only from the next border on.
+  void leave(bool at_border);
   void fail(Error error);
   [[nodiscard]] uint64_t steps_begun() const;
   // Whether may_begin() has returned false because of leave().
@@ -53,6 +54,7 @@ class StepGate {
   uint64_t border_ DT_GUARDED_BY(mutex_) = 0;
   std::optional<Last> last_ DT_GUARDED_BY(mutex_);  // of the newest hold; nullopt: not known yet
   bool must_leave_ DT_GUARDED_BY(mutex_) = false;
+  bool leaves_at_border_ DT_GUARDED_BY(mutex_) = false;  // whether must_leave_ takes effect only at a border
   bool has_left_ DT_GUARDED_BY(mutex_) = false;
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
 };

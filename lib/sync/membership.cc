@@ -81,7 +81,7 @@ void Machine::handle(const StreamOpened& event, Out& out) {
   process->closed_ms.reset();
   // Notices sent while no stream was open are lost, so repeat the current one.
   if (view_.number > 0) out.push_back(Tell{event.incarnation, view_});
-  if (process->must_leave) out.push_back(Tell{event.incarnation, LeaveJob{}});
+  if (process->must_leave) out.push_back(Tell{event.incarnation, LeaveJob{is_group()}});
   if (auto notice = notice_for(*process)) out.push_back(Tell{event.incarnation, std::move(*notice)});
 }
 
@@ -267,6 +267,8 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
   if (!barrier_) {
     barrier_ = Barrier{.first = event,
                        .border = 0,
+                       .is_torn = false,
+                       .is_whole = false,
                        .bytes_of = {},
                        .bytes = 0,
                        .newcomers = {},
@@ -275,6 +277,8 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
                        .log_ms = now_ms_ + settings_.log_missing_first_ms};
   }
   barrier_->border = std::max(barrier_->border, event.border);
+  barrier_->is_torn = barrier_->is_torn || event.is_torn;
+  barrier_->is_whole = barrier_->is_whole || event.is_whole;
   uint64_t& of_rank = barrier_->bytes_of[process->rank];
   barrier_->bytes += event.bytes - std::exchange(of_rank, event.bytes);
   if (barrier_->bytes > settings_.barrier_bytes_max) {
@@ -287,13 +291,21 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
   settle(out);
 }
 
+// Whether the workers are at a border when all of them have entered the open barrier. If their group is torn, they are
+// at one wherever they are, as nobody can make another step. But a worker cannot begin at the end of an epoch, so if
+// one of them has made all steps of its epoch, they meet again after the next step.
+bool Machine::is_at_border() const {
+  if (phase_ == Phase::kStopping && meets_ && barrier_->border == hold_) return true;
+  return barrier_->is_torn && !barrier_->is_whole && (phase_ == Phase::kRunning || is_before_border());
+}
+
 void Machine::settle_barrier(Out& out) {
   if (!barrier_ || barrier_->bytes_of.empty()) return;
   for (const auto& [incarnation, process] : processes_) {
     const bool is_here = barrier_->bytes_of.contains(process.rank) || barrier_->newcomers.contains(process.rank);
     if (is_working(process) && !is_here) return;
   }
-  const bool is_border = phase_ == Phase::kStopping && meets_ && barrier_->border == hold_;
+  const bool is_border = is_at_border();
   if (is_border && !seat_newcomers(out)) return;
   // Once the last steps are decided (kStopping), they come before this barrier, and no worker begins a later one. So
   // the stop sets stay if the job stops, and the last steps say nothing about the new sets if it continues after a
@@ -304,7 +316,7 @@ void Machine::settle_barrier(Out& out) {
     stop_after_.clear();
   }
   trains_ = trains_ || barrier_->first.begins_training;
-  ReleaseBarrier release{.seq = barriers_released_++, .gone = gone_workers(), .joined = {}};
+  ReleaseBarrier release{.seq = barriers_released_++, .gone = gone_workers(), .passed = is_border ? hold_ : 0};
   for (auto& [incarnation, process] : processes_) {
     if (!is_working(process) || !barrier_->newcomers.contains(process.rank)) continue;
     process.joined_barrier = release.seq;
@@ -315,7 +327,9 @@ void Machine::settle_barrier(Out& out) {
   out.push_back(std::move(release));
   if (!is_border) return;
   phase_ = Phase::kRunning;
-  must_meet_ = false;
+  must_meet_ = is_group() && std::ranges::any_of(processes_, [](const auto& entry) {
+                 return is_working(entry.second) && entry.second.must_leave;
+               });
   stop_after_.clear();
   if (!stop_waits_by_.empty()) handle(StopRequested{std::exchange(stop_waits_by_, "")}, out);
 }
@@ -379,10 +393,14 @@ void Machine::handle(const LeaveAsked& event, Out& out) {
   const std::string why = objection(event, process);
   if (!why.empty()) return out.push_back(RefuseLeave{event.rank, why});
   let_leave(*process, out);
+  settle(out);
 }
 
+// A group would lose what the worker has added to a step that others have not completed yet, so it leaves at a border.
 void Machine::let_leave(Process& process, Out& out) {
-  if (!std::exchange(process.must_leave, true)) out.push_back(Tell{process.join.incarnation, LeaveJob{}});
+  if (std::exchange(process.must_leave, true)) return;
+  out.push_back(Tell{process.join.incarnation, LeaveJob{is_group()}});
+  must_meet_ = must_meet_ || is_group();
 }
 
 // Often all processes of a job get the same signal at almost the same time, and then the job is to stop.

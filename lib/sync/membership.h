@@ -151,6 +151,11 @@ struct BarrierEnter {
   // Whether a worker that joins the running job has prepared everything. It then takes part from the next border on,
   // and this request is answered with that border's barrier. The other members, except `incarnation`, do not count.
   bool joins = false;
+  // Whether the worker is in the middle of a step that it cannot complete, because the group in which the workers add
+  // up their gradients has lost a member. The barrier is then a border. May differ between workers.
+  bool is_torn = false;
+  // Whether the worker has made all steps of its epoch. May differ between workers.
+  bool is_whole = false;
 };
 // A signal asks the job to stop. `by` is the process that received it: "worker 1" or "the scheduler".
 struct StopRequested {
@@ -252,8 +257,11 @@ struct StopAfter {
   uint64_t steps = 0;
   bool meets = false;
 };
-// To a worker: make the step that has begun, begin no later one, and leave the job.
-struct LeaveJob {};
+// To a worker: make the step that has begun, begin no later one, and leave the job; with `at_border`, only when a
+// border is reached.
+struct LeaveJob {
+  bool at_border = false;
+};
 // The job has failed: end with this error.
 struct StopJob {
   Code code = Code::kInternal;
@@ -276,6 +284,8 @@ struct ReleaseBarrier {
   uint64_t seq = 0;
   std::vector<uint32_t> gone;    // the ranks for which nobody takes part, sorted
   std::vector<uint32_t> joined;  // the ranks of the workers that take part from now on, sorted
+  // At a border: the number of the newest Hold. All workers have passed it, also those that it had not reached yet.
+  uint64_t passed = 0;
 };
 struct RepeatBarrier {
   Incarnation to = 0;
@@ -378,6 +388,8 @@ class Machine {
   struct Barrier {
     BarrierEnter first;                     // the first entry, which the others must match
     uint64_t border = 0;                    // the largest number of a border for which a worker has come
+    bool is_torn = false;                   // whether a worker has come in the middle of a step
+    bool is_whole = false;                  // whether a worker has made all steps of its epoch
     std::map<uint32_t, uint64_t> bytes_of;  // message sizes of the workers that have entered, indexed by rank
     uint64_t bytes = 0;                     // the sum of the values of bytes_of
     std::set<uint32_t> newcomers;           // the ranks of the workers that take part from this border on
@@ -450,6 +462,7 @@ class Machine {
   void drop_all(Out& out);
   [[nodiscard]] bool is_known_to_servers(uint64_t view) const;
   [[nodiscard]] uint64_t first_step(const Process& process) const;
+  [[nodiscard]] bool is_at_border() const;
   [[nodiscard]] bool seat_newcomers(Out& out);
   [[nodiscard]] const Process* candidate(uint32_t rank) const;
   [[nodiscard]] std::vector<Member> awaited() const;
@@ -466,6 +479,8 @@ class Machine {
   void settle_barrier(Out& out);
   void begin_hold(bool meets, Out& out);
   [[nodiscard]] bool is_before_border() const;
+  // Whether the workers add up their gradients in a group that needs every member, because there are no servers.
+  [[nodiscard]] bool is_group() const { return settings_.servers == 0; }
   void settle_hold(Out& out);
   void settle_end(Out& out);
   [[nodiscard]] uint32_t stop_set(const Process& process) const;

@@ -29,7 +29,10 @@ std::string Machine::objection_to_late(const Join& join) const {
         join.records_train, join.records_val, first_.records_train, first_.records_val);
   }
   if (join.data_hash == first_.data_hash) return "";
-  return "this worker has other data than the workers of the job: as many records, but of other sizes";
+  return is_group()
+             ? "this worker has other data than the workers of the job (as many records, but of other sizes), or "
+               "another number of devices"
+             : "this worker has other data than the workers of the job: as many records, but of other sizes";
 }
 
 // The seat that the process would get; nullopt if it cannot have one. A seat that others wait for comes first. Without

@@ -59,7 +59,9 @@ AgreedEnd agreed_end(const std::vector<job::EpochEnd>& all) {
     end.some_stop = end.some_stop || worker.stopping;
     end.border = std::max(end.border, worker.border);
     end.saves = end.saves || worker.saves;
+    end.is_torn = end.is_torn || worker.is_torn;
   }
+  end.saves = end.saves && end.border > 0 && !end.is_torn;
   return end;
 }
 
@@ -89,8 +91,12 @@ Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart
 }
 
 Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, const OwnEnd& own) {
-  const job::EpochEnd message{
-      .steps = own.steps, .stopping = own.stopping, .border = coordinator.border(), .saves = own.saves};
+  const job::EpochEnd message{.steps = own.steps,
+                              .stopping = own.stopping,
+                              .border = coordinator.border(),
+                              .saves = own.saves,
+                              .is_torn = own.is_torn,
+                              .is_whole = own.is_whole};
   DT_TRY(const std::vector<job::EpochEnd> all, coordinator.all_gather("the end of an epoch or of the job", message));
   return agreed_end(all);
 }
@@ -106,10 +112,9 @@ Result<AgreedEnd> join_at_border(job::Coordinator& coordinator) {
   return agreed_end(ends);
 }
 
-Result<AgreedStart> welcome_newcomers(job::Coordinator& coordinator, const OwnStart& own,
-                                      const std::function<Result<>()>& hand_over) {
-  const std::vector<uint32_t> newcomers = coordinator.newcomers();
-  const auto is_new = [&](uint32_t rank) { return std::ranges::binary_search(newcomers, rank); };
+Result<AgreedStart> welcome_newcomers(job::Coordinator& coordinator, const std::set<uint32_t>& newcomers,
+                                      const OwnStart& own, const std::function<Result<>()>& hand_over) {
+  const auto is_new = [&](uint32_t rank) { return newcomers.contains(rank); };
   while (true) {
     const std::vector<uint32_t> live = coordinator.live();
     const auto first = std::ranges::find_if_not(live, is_new);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,20 +42,23 @@ struct AgreedEnd {
   bool some_stop = false;              // whether at least one worker was asked to stop
   uint64_t border = 0;                 // the border to which at least one worker has come; 0: none
   bool saves = false;                  // at a border: whether a checkpoint is due
+  bool is_torn = false;                // whether at least one worker could not complete its step
 };
 struct OwnEnd {
   uint64_t steps = 0;     // of this worker, since the start of the run
   bool stopping = false;  // whether it was asked to stop
   bool saves = false;     // whether it writes the checkpoints and one is due
+  bool is_torn = false;   // whether it cannot complete its step, see kvstore::WorkerGroup
+  bool is_whole = false;  // whether it has made all steps of the epoch
 };
 Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, const OwnEnd& own);
 // The same for a worker that joins the running job: waits until the others meet at a border, and takes part from there.
 Result<AgreedEnd> join_at_border(job::Coordinator& coordinator);
-// At a border with which workers have joined, after the others have divided the records anew: all workers call it, and
-// get the position at which all continue. `start` is ignored on the newcomers. `hand_over` is called on one of the
-// others, see kvstore::Store; if that worker is lost, on the next one. Code::kPeerLost: only newcomers are left.
-Result<AgreedStart> welcome_newcomers(job::Coordinator& coordinator, const OwnStart& start,
-                                      const std::function<Result<>()>& hand_over);
+// At a border with which these workers have joined, after the others have divided the records anew: all workers call
+// it, and get the position at which all continue. `start` is ignored on the newcomers. `hand_over` is called on one of
+// the others, see kvstore::Store; if that worker is lost, on the next one. Code::kPeerLost: only newcomers are left.
+Result<AgreedStart> welcome_newcomers(job::Coordinator& coordinator, const std::set<uint32_t>& newcomers,
+                                      const OwnStart& start, const std::function<Result<>()>& hand_over);
 
 // What each worker alone knows about itself, in the order of ranks. `loss_scales` is empty if the loss scale is not
 // dynamic.

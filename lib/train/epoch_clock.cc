@@ -42,7 +42,7 @@ Result<bool> EpochClock::epoch_is_over() {
   const int64_t next = position_.epoch + 1;
   DT_TRY(position_.updates, store_.next_step());
   if (store_counts_samples_) DT_TRY_VOID(read_samples());
-  if (rule_.ends_after_fixed_steps) return position_.own_steps >= static_cast<uint64_t>(rule_.steps_until(next));
+  if (rule_.ends_after_fixed_steps) return is_whole();
   return position_.samples >= static_cast<uint64_t>(next) * epoch_samples_;
 }
 
@@ -62,9 +62,10 @@ void EpochClock::step_done(bool applied, int64_t samples) {
   worker_steps_.clear();
 }
 
-Result<AgreedEnd> EpochClock::agree_on_end(bool stopping, bool saves) {
-  DT_TRY(AgreedEnd end,
-         agree_on_epoch_end(coordinator_, {.steps = position_.own_steps, .stopping = stopping, .saves = saves}));
+Result<AgreedEnd> EpochClock::agree_on_end(OwnEnd own) {
+  own.steps = position_.own_steps;
+  own.is_whole = is_whole();
+  DT_TRY(AgreedEnd end, agree_on_epoch_end(coordinator_, own));
   worker_steps_ = end.worker_steps;
   return end;
 }

@@ -57,9 +57,25 @@ class EpochClock {
     rest_ = {};
   }
   // Waits for all workers and returns to each the same answer. A worker may call it because its epoch has ended,
-  // because it was asked to stop, or because it has reached a border. `saves`: as in OwnEnd. To be called only if
-  // workers may have different weights or may be lost, with no step of this worker in progress.
-  Result<AgreedEnd> agree_on_end(bool stopping, bool saves);
+  // because it was asked to stop, because it has reached a border, or because its step is torn. Of `own`, the steps and
+  // is_whole are ignored. To be called only if workers may have different weights or may be lost, with no step of this
+  // worker in progress.
+  Result<AgreedEnd> agree_on_end(OwnEnd own);
+  // Whether this worker has made all steps of the epoch. Only for epochs with a fixed number of steps.
+  [[nodiscard]] bool is_whole() const {
+    return rule_.ends_after_fixed_steps &&
+           position_.own_steps >= static_cast<uint64_t>(rule_.steps_until(position_.epoch + 1));
+  }
+  // What a worker needs to make a step again.
+  struct Mark {
+    Position position;
+    uint64_t unshared_samples = 0;
+  };
+  [[nodiscard]] Mark mark() const { return {position_, unshared_samples_}; }
+  void go_back(const Mark& mark) {
+    position_ = mark.position;
+    unshared_samples_ = mark.unshared_samples;
+  }
   // To be called when this worker has fetched the newest weights and, on rank 0, also everything else that a checkpoint
   // needs. If workers may have different weights, waits for all of them, because a worker that continued would change
   // what the others fetch.

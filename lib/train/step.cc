@@ -136,16 +136,12 @@ void StepRunner::visit_statistics(const Visit& visit) {
   }
 }
 
-// Saves the moving statistics: the forward pass mixes the batch into them, and a NaN would stay there forever.
-void StepRunner::keep_statistics() {
-  kept_statistics_.clear();
-  visit_statistics([&](std::span<const float> values) {
-    kept_statistics_.insert(kept_statistics_.end(), values.begin(), values.end());
-  });
+void StepRunner::copy_statistics(std::vector<float>& into) {
+  into.clear();
+  visit_statistics([&](std::span<const float> values) { into.insert(into.end(), values.begin(), values.end()); });
 }
 
-void StepRunner::restore_statistics() {
-  std::span<const float> kept = kept_statistics_;
+void StepRunner::restore_statistics(std::span<const float> kept) {
   visit_statistics([&](std::span<float> values) {
     std::ranges::copy(kept.first(values.size()), values.begin());
     kept = kept.subspan(values.size());
@@ -169,7 +165,8 @@ Result<> StepRunner::launch(const data::LoadedBatch& batch, uint64_t step) {
   step_ = {.batch = batch, .number = step, .samples = static_cast<uint32_t>(batch.count)};
   steps_[launched_++ % steps_.size()] = step_;
   for (std::string& bad : bad_gradient_) bad.clear();
-  if (holds_back()) keep_statistics();
+  // The forward pass mixes the batch into the moving statistics, where a NaN would stay forever.
+  if (holds_back()) copy_statistics(kept_statistics_);
   parts_.devices.set_loss_scale(parts_.loss_scale.state());
   if (on_device_ && announced_ != batch.serial) DT_TRY_VOID(parts_.devices.announce({}));
   announced_ = 0;
@@ -251,7 +248,7 @@ Result<bool> StepRunner::push_or_skip_step() {
   const bool scale_falls = parts_.loss_scale.can_fall();
   parts_.loss_scale.bad_step();
   DT_TRY_VOID(explain_skip(scale_falls, bad == nullptr ? "" : *bad));
-  restore_statistics();
+  restore_statistics(kept_statistics_);
   DT_TRY_VOID(push_zero_gradients());
   return false;
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,12 @@ class StepRunner {
   }
   // Waits until the weights include the last step.
   Result<> wait_for_weights();
+  // The moving statistics of all devices. Only for devices that use the host's memory, between steps.
+  void copy_statistics(std::vector<float>& into);
+  void restore_statistics(std::span<const float> kept);
+  // Forgets the steps that are not finished, after an error, so that they can be made again. Only for devices that use
+  // the host's memory.
+  void abandon() { finished_ = launched_; }
   [[nodiscard]] const StepTimes& times() const { return times_; }
 
  private:
@@ -117,8 +124,6 @@ class StepRunner {
   // Calls `visit` for the moving statistics in the host's memory.
   template <class Visit>
   void visit_statistics(const Visit& visit);
-  void keep_statistics();
-  void restore_statistics();
   // The message "gradient is not finite", with the layer's name if it is known, and with the limit.
   [[nodiscard]] std::string gradient_fault(const std::string& layer = "") const;
   [[nodiscard]] Error not_finite(const std::string& what, const std::string& layer) const;

@@ -9,6 +9,7 @@
 #include "train/agreement.h"
 #include "train/epoch_clock.h"
 #include "train/finite.h"
+#include "train/group_renewal.h"
 #include "train/monitor.h"
 #include "train/other_workers.h"
 #include "train/rate_control.h"
@@ -34,18 +35,23 @@ class Trainer::Impl {
   Result<> begin_from(const AgreedStart& agreed);
   Result<> join();
   Result<Start> own_start();
-  Result<> seek(const AgreedStart& start, std::vector<NamedArray> slots);
+  Result<> seek(const AgreedStart& start);
+  Result<> initialize(const AgreedStart& start, std::vector<NamedArray> slots);
   enum class Next { kEndEpoch, kContinueEpoch, kStop, kLeave };
   Result<Next> train_epoch();
   Result<bool> train_part();
+  enum class Went { kStep, kEnd, kRefused };
+  Result<Went> train_step();
+  Result<> mend(const Error& error);
+  Result<> settle_in();
   Result<bool> epoch_is_over();
   Result<Next> agree_on_next(bool is_whole);
   Result<> divide_among_live();
   Result<> divide_rest_among_live();
-  Result<AgreedStart> welcome_newcomers();
+  Result<AgreedStart> welcome(const std::set<uint32_t>& newcomers);
   Result<> save_within_epoch();
   void adopt(RecordDivision now, std::vector<uint32_t> live);
-  Result<> share_weights();
+  Result<bool> share_weights();
   Result<const data::LoadedBatch*> next_batch();
   Result<> start_pass(int64_t pass, int64_t batch);
   Result<> pace();
@@ -78,6 +84,7 @@ class Trainer::Impl {
   Reporter reporter_;
   RateControl rate_control_;
   Saver saver_;
+  GroupRenewal renewal_;
   Regrouper regrouper_;
   Monitor monitor_;
   std::optional<ThreadTuner> tuner_;
@@ -137,6 +144,12 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
               .log = parts_.log,
               .fault = parts_.checkpoint_fault,
               .take_claim = parts_.take_claim}),
+      renewal_({.store = parts_.store,
+                .coordinator = parts_.coordinator,
+                .clock = clock_,
+                .steps = step_runner_,
+                .metrics = reporter_.training_metrics(),
+                .log = parts_.log}),
       regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log),
       monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.log) {
   if (spec_.tune_decoders) tuner_.emplace(*spec_.tune_decoders);
@@ -158,11 +171,14 @@ Result<Start> Trainer::Impl::own_start() {
 }
 
 // The one way to a position: everything that counts or reads continues there.
-Result<> Trainer::Impl::seek(const AgreedStart& start, std::vector<NamedArray> slots) {
+Result<> Trainer::Impl::seek(const AgreedStart& start) {
   clock_.seek(start);
   is_reading_ = false;  // next_batch() then starts the loader at the clock's position
   step_runner_.loss_scale().restore(start.loss_scale);
-  DT_TRY_VOID(reporter_.training_metrics().set_sums(start.metric_sums));
+  return reporter_.training_metrics().set_sums(start.metric_sums);
+}
+
+Result<> Trainer::Impl::initialize(const AgreedStart& start, std::vector<NamedArray> slots) {
   std::vector<ParameterView> devices;
   for (size_t i = 0; i < parts_.training.size(); i++) devices.push_back(parts_.training.device_parameters(i));
   DT_TRY_VOID(copy_to_device(parts_.training.parameters(), devices.front()));
@@ -187,7 +203,8 @@ Result<> Trainer::Impl::begin() {
          agree_on_start(parts_.coordinator, {.start = start,
                                              .continues_checkpoints = continues_checkpoints,
                                              .metric_sums = reporter_.training_metrics().sums().size()}));
-  DT_TRY_VOID(seek(agreed, std::move(start.slots)));
+  DT_TRY_VOID(seek(agreed));
+  DT_TRY_VOID(initialize(agreed, std::move(start.slots)));
   divided_among_ = parts_.coordinator.live();
   job_text_ = spec_.job_text;
   if (parts_.divide) DT_TRY_VOID(parts_.coordinator.begin_training());
@@ -203,13 +220,21 @@ Result<> Trainer::Impl::begin_from(const AgreedStart& agreed) {
 // Begins at the border at which the others let this worker join.
 Result<> Trainer::Impl::join() {
   DT_TRY(const AgreedEnd border, join_at_border(parts_.coordinator), "joining the job");
+  const bool is_in_group = parts_.store.worker_group() != nullptr;
+  if (is_in_group) DT_TRY_VOID(initialize({}, {}));
+  DT_TRY_VOID(renewal_.join(), "joining the group of workers");
   const std::vector<uint32_t> live = parts_.coordinator.live();
   DT_TRY(RecordDivision now, parts_.divide(live), "dividing the records among {} workers", live.size());
-  DT_TRY(AgreedStart agreed, welcome_newcomers(), "joining the job");
+  DT_TRY(AgreedStart agreed, welcome(renewal_.take_newcomers()), "joining the job");
   Position& at = agreed.position;
   at.own_steps = static_cast<uint64_t>(now.epoch.steps_until(at.epoch) + at.step);
   clock_.seek(agreed, now.epoch);
-  DT_TRY_VOID(seek(agreed, {}));
+  DT_TRY_VOID(seek(agreed));
+  if (is_in_group) {
+    DT_TRY_VOID(parts_.store.set_rate({agreed.rate_factor, at.samples}, false));
+  } else {
+    DT_TRY_VOID(initialize(agreed, {}));
+  }
   adopt(std::move(now), live);
   parts_.coordinator.pass_border(border.border);
   must_save_ = border.saves;
@@ -252,7 +277,7 @@ Result<Trainer::Impl::Next> Trainer::Impl::train_epoch() {
     if (!is_whole && parts_.coordinator.leaves()) return Next::kLeave;
     DT_TRY(const Next next, agree_on_next(is_whole));
     if (next != Next::kContinueEpoch) return next;
-    DT_TRY_VOID(divide_rest_among_live());
+    DT_TRY_VOID(settle_in());
     if (must_save_) DT_TRY_VOID(save_within_epoch(), "writing a checkpoint within an epoch");
   }
 }
@@ -260,18 +285,42 @@ Result<Trainer::Impl::Next> Trainer::Impl::train_epoch() {
 // Returns false if the coordinator refuses a step before the end of the epoch.
 Result<bool> Trainer::Impl::train_part() {
   for (;;) {
-    if (!is_ahead_) {
-      DT_TRY(const bool over, epoch_is_over());
-      if (over) return true;
-      if (must_stop_) return false;
-      DT_TRY(const bool go, parts_.coordinator.may_begin(clock_.updates()));
-      if (!go) return false;
+    const Result<Went> went = train_step();
+    if (!went) {
+      DT_TRY_VOID(mend(went.error()));
+    } else if (*went != Went::kStep) {
+      return *went == Went::kEnd;
     }
-    DT_TRY_VOID(step());
-    DT_TRY_VOID(reporter_.end_step(saver_.longest_save_s()));
-    DT_TRY_VOID(evaluate_within_epoch());
-    DT_TRY_VOID(saver_.check());
   }
+}
+
+Result<Trainer::Impl::Went> Trainer::Impl::train_step() {
+  if (!is_ahead_) {
+    DT_TRY(const bool over, epoch_is_over());
+    if (over) return Went::kEnd;
+    if (must_stop_) return Went::kRefused;
+    DT_TRY(const bool go, parts_.coordinator.may_begin(clock_.updates()));
+    if (!go) return Went::kRefused;
+  }
+  DT_TRY_VOID(step());
+  DT_TRY_VOID(reporter_.end_step(saver_.longest_save_s()));
+  DT_TRY_VOID(evaluate_within_epoch());
+  DT_TRY_VOID(saver_.check());
+  return Went::kStep;
+}
+
+// After an error: if the workers' group has lost a member, continues with the others; otherwise returns the error.
+Result<> Trainer::Impl::mend(const Error& error) {
+  if (!renewal_.may_continue_after(error)) return tl::unexpected(error);
+  DT_TRY_VOID(renewal_.meet(error));
+  return settle_in();
+}
+
+// After the workers have met somewhere in the epoch: those that are there now divide the rest of it. At its end,
+// nothing is left to be divided; divide_among_live() follows.
+Result<> Trainer::Impl::settle_in() {
+  must_stop_ = is_ahead_ = is_reading_ = false;
+  return clock_.is_whole() ? Result<>{} : divide_rest_among_live();
 }
 
 Result<bool> Trainer::Impl::epoch_is_over() {
@@ -296,6 +345,7 @@ Result<> Trainer::Impl::step() {
   DT_CHECK(batch != nullptr, "the loader ends a pass of {} batches before step {}", parts_.training_data.batches(),
            clock_.own_steps());
   reporter_.note_rate();
+  renewal_.begin_step(batch->count);
   if (!is_ahead_) DT_TRY_VOID(step_runner_.launch(*batch, clock_.updates()));
   if (saver_.is_due()) parts_.coordinator.request_border();
   const Result<> launched = launch_next();
@@ -400,15 +450,17 @@ Result<> Trainer::Impl::start_pass(int64_t pass, int64_t batch) {
 Result<Trainer::Impl::Next> Trainer::Impl::agree_on_next(bool is_whole) {
   const bool is_at_border = parts_.coordinator.border() > 0, stops = !is_whole && !is_at_border;
   if (spec_.epoch.same_weights && !parts_.divide && !is_at_border) return stops ? Next::kStop : Next::kEndEpoch;
-  DT_TRY_VOID(step_runner_.wait_for_weights());
-  DT_TRY(const AgreedEnd end, clock_.agree_on_end(stops, saver_.is_due()));
-  if (end.border > 0) {
-    parts_.coordinator.pass_border(end.border);
-    must_stop_ = false;
+  if (const Result<> complete = step_runner_.wait_for_weights(); !complete) {
+    DT_TRY_VOID(mend(complete.error()));
+    return Next::kContinueEpoch;
   }
-  must_save_ = end.border > 0 && end.saves;
-  if (end.some_stop) return Next::kStop;
-  return end.border > 0 ? Next::kContinueEpoch : Next::kEndEpoch;
+  DT_TRY(const AgreedEnd end, clock_.agree_on_end({.stopping = stops, .saves = saver_.is_due()}));
+  if (end.border > 0) parts_.coordinator.pass_border(end.border);
+  must_save_ = end.saves;
+  if (end.some_stop && !end.is_torn) return Next::kStop;
+  if (end.border == 0 && !end.is_torn) return Next::kEndEpoch;
+  DT_TRY_VOID(renewal_.at_border(end.is_torn));
+  return Next::kContinueEpoch;
 }
 
 // If workers were lost in the epoch that has just ended, the validation at its end and the following epochs divide the
@@ -430,8 +482,8 @@ Result<> Trainer::Impl::divide_among_live() {
 // with other workers within an epoch.
 Result<> Trainer::Impl::divide_rest_among_live() {
   const std::vector<uint32_t> live = parts_.coordinator.live();
-  const bool has_newcomers = !parts_.coordinator.newcomers().empty();
-  if (live == divided_among_ && !has_newcomers) return {};
+  const std::set<uint32_t> newcomers = renewal_.take_newcomers();
+  if (live == divided_among_ && newcomers.empty()) return {};
   DT_TRY(RecordDivision now, parts_.divide(live), "dividing the rest of epoch {} among {} workers",
          clock_.position().epoch + 1, live.size());
   parts_.log.info("{} workers ({} before) divide the rest of epoch {} and all further epochs among themselves",
@@ -442,21 +494,21 @@ Result<> Trainer::Impl::divide_rest_among_live() {
   adapt_to_workers(start, job_text_, now.job_text, now.epoch, parts_.log);
   clock_.change_rule_within_epoch(now.epoch, start.position, std::move(start.rest));
   adopt(std::move(now), live);
-  if (!has_newcomers) return {};
+  if (newcomers.empty()) return {};
   DT_TRY_VOID(saver_.make_way(), "completing a checkpoint");
-  DT_TRY_VOID(welcome_newcomers(), "telling the newcomers where the run is");
+  DT_TRY_VOID(welcome(newcomers), "telling the newcomers where the run is");
   return {};
 }
 
-Result<AgreedStart> Trainer::Impl::welcome_newcomers() {
+Result<AgreedStart> Trainer::Impl::welcome(const std::set<uint32_t>& newcomers) {
   Start start;
   start.position = clock_.position();
   start.rest = clock_.rest();
   start.rate_factor = rate_control_.factor();
   start.best = saver_.best();
   start.kept_epochs = saver_.kept_epochs();
-  return train::welcome_newcomers(
-      parts_.coordinator,
+  return welcome_newcomers(
+      parts_.coordinator, newcomers,
       {.start = start, .continues_checkpoints = true, .metric_sums = reporter_.training_metrics().sums().size()},
       [this] { return parts_.store.hand_over(); });
 }
@@ -471,20 +523,23 @@ void Trainer::Impl::adopt(RecordDivision now, std::vector<uint32_t> live) {
   saver_.set_job(std::move(now.job_text), std::move(now.job_hash));
 }
 
-// Gives all workers the same model, which is also the one in the checkpoint.
-Result<> Trainer::Impl::share_weights() {
+// Gives all workers the same model, which is also the one in the checkpoint. False: the workers' group was made anew
+// meanwhile, so that they do not have it yet.
+Result<bool> Trainer::Impl::share_weights() {
   const Span span(timeline(), "share weights and statistics", "epoch");
   DT_TRY_VOID(step_runner_.wait_for_weights());
   DT_TRY_VOID(parts_.store.refresh(), "fetching the newest weights");
   DT_TRY_VOID(clock_.read_samples());
-  DT_TRY_VOID(parts_.store.share_statistics(clock_.take_unshared_samples()), "sharing the moving statistics");
-  return {};
+  DT_TRY(const bool is_shared, renewal_.share_statistics(clock_.take_unshared_samples()),
+         "sharing the moving statistics");
+  return is_shared;
 }
 
 // At a border, with no step in progress.
 Result<> Trainer::Impl::save_within_epoch() {
   DT_TRY(WorkerStates states, saver_.gather("a checkpoint within an epoch"));
-  DT_TRY_VOID(share_weights());
+  DT_TRY(const bool is_shared, share_weights());
+  if (!is_shared) return settle_in();  // the checkpoint is still due
   const Span span(timeline(), "checkpoint", "epoch");
   DT_TRY_VOID(save([&] { return saver_.save_last(std::move(states)); }));
   return clock_.wait_for_others();
@@ -496,7 +551,11 @@ Result<> Trainer::Impl::end_epoch() {
   DT_TRY_VOID(step_runner_.wait_for_weights());
   reporter_.time_wait(begin);
   DT_TRY_VOID(reporter_.end_epoch());
-  DT_TRY_VOID(share_weights(), "ending epoch {}", epoch + 1);
+  for (;;) {
+    DT_TRY(const bool is_shared, share_weights(), "ending epoch {}", epoch + 1);
+    if (is_shared) break;
+    DT_TRY_VOID(divide_among_live());
+  }
   DT_TRY_VOID(save_and_evaluate());
   reporter_.log_epoch(saver_.best());
   if (regrouper_.is_due(epoch + 1) && epoch + 1 < spec_.num_epochs) DT_TRY_VOID(regroup());
@@ -524,7 +583,8 @@ Result<> Trainer::Impl::evaluate_within_epoch() {
   if (every == 0 || step == 0 || step % every != 0 || !validates()) return {};
   DT_TRY(const bool over, epoch_is_over());
   if (over) return {};
-  DT_TRY_VOID(share_weights(), "validating within an epoch");
+  DT_TRY(const bool is_shared, share_weights(), "validating within an epoch");
+  if (!is_shared) return settle_in();
   const Span span(timeline(), "validation", "epoch");
   DT_TRY_VOID(validate());
   DT_TRY_VOID(reporter_.end_validation_within_epoch());
@@ -593,9 +653,11 @@ Result<> Trainer::Impl::regroup() {
 
 Result<> Trainer::Impl::stop() {
   stopped_ = true;
-  DT_TRY(WorkerStates states, saver_.gather("metrics for the last checkpoint"), "stopping on request");
-  DT_TRY_VOID(share_weights(), "stopping on request");
-  return save([&] { return saver_.save_last(std::move(states)); });
+  for (;;) {
+    DT_TRY(WorkerStates states, saver_.gather("metrics for the last checkpoint"), "stopping on request");
+    DT_TRY(const bool is_shared, share_weights(), "stopping on request");
+    if (is_shared) return save([&] { return saver_.save_last(std::move(states)); });
+  }
 }
 
 // Ends this worker while the others continue. When the weights of the next step are here, the servers have this

@@ -22,9 +22,10 @@ using dtrain::test::contains;
 
 namespace {
 
-constexpr std::array kKinds = {"dist_sync --save-every 0.3s", "dist_sync --update-on worker --optimizer adam",
-                               "dist_sync --backup 1",        "dist_async --save-every 0.3s",
-                               "dist_ssync --staleness 1",    "dist_gsync"};
+constexpr std::array kKinds = {"dist_sync --save-every 0.3s",    "dist_sync --update-on worker --optimizer adam",
+                               "dist_sync --backup 1",           "dist_async --save-every 0.3s",
+                               "dist_ssync --staleness 1",       "dist_gsync",
+                               "allreduce -s 0 --optimizer adam"};
 
 // Runs the job and takes a worker away, in a way and at a moment that are drawn. The launcher starts another one.
 void run_with_replacement(const ChangingJobs& jobs, const std::string& run_dir, RandomStream random) {
@@ -83,10 +84,13 @@ TEST_CASE("another worker takes the place of one that is killed or stands still"
 }
 
 TEST_CASE("workers join a job, one leaves again, and the servers' decisions are those of the protocol", "[join]") {
-  const size_t kind = GENERATE(range(size_t{0}, kKinds.size()));
-  INFO(kKinds[kind]);
-  const ChangingJobs jobs("shrink", command_line("--max-workers 5 -s 1 --kv-store", kKinds[kind]));
-  Process launcher(jobs.command("run", command_line("--trace-events events --num-epochs 20 --inject step-ms=15")),
+  const std::string kind =
+      GENERATE("dist_sync -s 1 --update-on worker", "dist_async -s 1", "dist_gsync -s 1", "allreduce -s 0 --cpus 2");
+  INFO(kind);
+  const bool has_servers = contains(kind, "-s 1");
+  const std::string traced = has_servers ? "--trace-events events" : "";
+  const ChangingJobs jobs("shrink", command_line("--max-workers 5 --kv-store", kind.c_str()));
+  Process launcher(jobs.command("run", command_line("--num-epochs 1000 --inject step-ms=15", traced.c_str())),
                    jobs.options());
   REQUIRE(launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds));
   const std::map<std::string, pid_t> before = jobs.survivors("run", kWorkers);
@@ -103,14 +107,15 @@ TEST_CASE("workers join a job, one leaves again, and the servers' decisions are 
   CHECK(left.code == 0);
   CHECK(leaving.code == 0);
   CHECK(before == jobs.survivors("run", kWorkers));
+  launcher.signal(SIGTERM);
   const Ended end = launcher.wait(kRunSeconds);
   const Ended staying = stayer.wait(kRunSeconds);
   INFO(end.output << staying.output);
-  CHECK(end.code == 0);
-  CHECK(staying.code == 0);
+  CHECK(end.code == 75);
+  CHECK(staying.code == 75);
   CHECK(jobs.changes("run") == "worker 3 joined, worker 4 joined, worker 3 left");
-  CHECK(jobs.summary("run").at("epochs") == 20);
   CHECK(left_over(jobs.path("run")).empty());
+  if (!has_servers) return;
   const Ended replayed = jobs.ask({"simulate", "--replay", "events"});
   INFO(replayed.output);
   CHECK(replayed.code == 0);

@@ -263,10 +263,10 @@ TEST_CASE("a worker leaves on request, and the others continue without it", "[rp
 }
 
 TEST_CASE("whoever waits for a worker to leave hears of the end of the job", "[rpc]") {
-  sync::membership::Settings its = settings(2, 0);
+  sync::membership::Settings its = settings(2, 1);
   its.on_worker_loss = sync::membership::OnWorkerLoss::kShrink;
   Job job(its);
-  job.start(2, 0);
+  job.start(2, 1);
   auto begun = std::async(std::launch::async, [&] { return job[0].client->begin_training(); });
   REQUIRE(job[1].client->begin_training());
   REQUIRE(within(std::move(begun)));

@@ -29,7 +29,7 @@ TEST_CASE("a held gate lets no step begin until the last step is known", "[rpc]"
   }
   SECTION("this worker leaves") {
     CHECK_FALSE(gate.has_left());
-    gate.leave();
+    gate.leave(false);
     CHECK_FALSE(next.get().value());
     CHECK(gate.has_left());
     CHECK(gate.steps_begun() == 2);
@@ -72,6 +72,32 @@ TEST_CASE("a gate that leads to a border opens again when the border is passed",
     CHECK_FALSE(next.get().value());
     CHECK(gate.border() == 0);
   }
+}
+
+TEST_CASE("a worker that is to leave at a border makes all steps before it", "[rpc]") {
+  Waits waits;
+  StepGate gate(waits);
+  gate.leave(true);
+  CHECK(gate.may_begin(0).value());
+  CHECK(gate.hold(1) == 1);
+  gate.stop_after({.number = 1, .steps = 2, .meets = true});
+  CHECK(gate.may_begin(1).value());
+  CHECK_FALSE(gate.has_left());
+  CHECK_FALSE(gate.may_begin(2).value());
+  CHECK(gate.has_left());
+}
+
+TEST_CASE("a border that is passed early, or unknown to the gate, holds nothing back", "[rpc]") {
+  Waits waits;
+  StepGate gate(waits);
+  CHECK(gate.may_begin(0).value());
+  CHECK(gate.hold(1) == 1);
+  auto next = std::async(std::launch::async, [&] { return gate.may_begin(1); });
+  dtrain::test::await([&] { return !waits.open().empty(); });
+  gate.pass_border(2);
+  CHECK(next.get().value());
+  CHECK(gate.hold(2) == 2);
+  CHECK(gate.may_begin(2).value());
 }
 
 }  // namespace dtrain::rpc

@@ -372,8 +372,8 @@ std::vector<Row> wire_rows() {
       {.name = "on-worker-loss",
        .value = "POLICY",
        .help = "what to do when a worker is lost while the job trains: fail (end the job with exit code 5 and name the "
-               "worker), wait (for another worker to take its place) or shrink (continue without it); wait and shrink "
-               "only in jobs with servers",
+               "worker), wait (for another worker to take its place) or shrink (continue without it); GPUs that add up "
+               "their gradients over NCCL can only fail",
        .bind = DT_FIELD(Flags, job.scheme.on_worker_loss),
        .choices = {"fail", "wait", "shrink"},
        .scope = Scope::kJob},

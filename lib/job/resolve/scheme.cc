@@ -129,12 +129,12 @@ Result<> check_worker_loss(const Flags& flags, const Store& store) {
   if (job.num_workers == 1 && job.scheme.max_workers < 2) {
     return fail(Code::kUsage, "{}: the run has only one worker; use --max-restarts", policy);
   }
-  if (!store.servers || job.num_servers == 0) {
+  if (store.sum == Sum::kNccl && !flags.device.gpus.empty()) {
     return fail(
         Code::kUsage,
-        "{}: without servers, the workers of {} add up their gradients in a group that "
-        "cannot continue without a member; use a store with servers such as dist_sync, or --max-restarts, which "
-        "starts all processes again from the last checkpoint",
+        "{}: with {}, the GPUs add up their gradients over NCCL, whose groups cannot continue without a member; "
+        "use allreduce or a store with servers such as dist_sync, or --max-restarts, which starts all processes "
+        "again from the last checkpoint",
         policy, job.scheme.kv_store);
   }
   if (job.time_batches_after) {

@@ -54,20 +54,34 @@ Result<std::unique_ptr<DeviceStore>> DeviceStore::create_on_devices(
 }
 
 DeviceStore::DeviceStore(DeviceStoreOptions options, bool on_devices, std::unique_ptr<Store> servers, Waits& waits)
-    : options_(std::move(options)), on_devices_(on_devices), waits_(waits), servers_(std::move(servers)) {}
+    : options_(std::move(options)),
+      on_devices_(on_devices),
+      waits_(waits),
+      is_new_(options_.joins),
+      members_(options_.members),
+      servers_(std::move(servers)) {
+  DT_CHECK(!options_.make_group || (options_.update_at == UpdateAt::kReplicas && !on_devices_),
+           "a group is made anew only if every worker has all weights, in the host's memory");
+}
 
 void DeviceStore::take(std::vector<std::unique_ptr<comm::Collective>> group) {
   const bool alone = group.empty();
   if (alone) group.emplace_back();
-  devices_.resize(group.size());
+  if (devices_.empty()) devices_.resize(group.size());
+  DT_CHECK(devices_.size() == group.size(), "there are {} groups for {} devices", group.size(), devices_.size());
+  std::optional<Error> ended;
   {
+    const MutexLock of_group(group_mutex_);
+    for (size_t i = 0; i < group.size(); i++) devices_[i].group = std::move(group[i]);
     const MutexLock lock(mutex_);
-    is_open_.assign(group.size() * bucket_count(), false);
+    is_open_.assign(devices_.size() * bucket_count(), false);
+    if (const Error* why = why_not()) ended = *why;  // somebody has ended the group before it was here
   }
-  for (size_t i = 0; i < group.size(); i++) {
+  if (ended) cancel_group(*ended);
+  for (size_t i = 0; i < devices_.size(); i++) {
     Device& device = devices_[i];
     device.store = this;
-    device.group = std::move(group[i]);
+    device.step = kNoStep;
     if (!alone) device.exchanges = std::make_unique<TaskQueue>(1, fmt::format("exchange-{}", i));
   }
 }
@@ -133,7 +147,7 @@ Result<> DeviceStore::initialize(std::span<const ParameterView> devices, const T
       DT_TRY_VOID(device.updater->bind(device.view, owned_by(device), state));
     }
   }
-  return is_alone() ? Result<>{} : on_all<&DeviceStore::start>("the initial weights");
+  return is_alone() || is_new_ ? Result<>{} : on_all<&DeviceStore::start>("the initial weights");
 }
 
 // Broadcasts the weights, the statistics and, for replicas, the optimizer state: replicas in other processes get the
@@ -158,7 +172,9 @@ template <DeviceStore::Work work>
 Result<> DeviceStore::carry_out(Device& device, uint32_t bucket, uint32_t samples) {
   if (std::optional<Error> ended = error()) return tl::unexpected(std::move(*ended));
   Result<> outcome = catching([&] { return (this->*work)(device, bucket, samples); });
-  if (!outcome) cancel(outcome.error());
+  if (outcome) return outcome;
+  const bool may_renew = options_.make_group && outcome.error().code == Code::kPeerLost;
+  may_renew ? break_up(outcome.error()) : cancel(outcome.error());
   return outcome;
 }
 
@@ -180,9 +196,10 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
   Device& device = devices_[at.device];
   {
     const MutexLock lock(mutex_);
-    if (error_) return tl::unexpected(*error_);
-    is_open(at) = device.exchanges != nullptr && !on_devices_;
+    if (const Error* why = why_not()) return tl::unexpected(*why);
     next_step_ = step + 1;
+    if (has_update(device, at.bucket, step)) return {};
+    is_open(at) = device.exchanges != nullptr && !on_devices_;
   }
   if (is_alone()) {
     telemetry::Span span(options_.timeline, "update", "push");
@@ -297,12 +314,13 @@ void DeviceStore::uncount_step(uint32_t samples) {
 Result<> DeviceStore::wait_for_weights(DeviceBucket at) {
   const MutexLock lock(mutex_);
   if (error_) return tl::unexpected(*error_);
-  if (!is_open(at)) return {};
+  if (!is_open(at)) return {};  // also if the group has ended since
+  if (broken_) return tl::unexpected(*broken_);
   const Clock::time_point begin = Clock::now();
   const Waits::Wait wait(waits_, [at] { return fmt::format("bucket {} on device {}", at.bucket, at.device); });
-  changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return error_ || !is_open(at); });
+  changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return why_not() != nullptr || !is_open(at); });
   if (at.device == 0) wait_s_ += seconds_since(begin);
-  if (error_) return tl::unexpected(*error_);
+  if (const Error* why = why_not()) return tl::unexpected(*why);
   return {};
 }
 
@@ -312,15 +330,15 @@ template <DeviceStore::Work work>
 Result<> DeviceStore::on_all(const char* name, uint32_t samples) {
   {
     const MutexLock lock(mutex_);
-    if (error_) return tl::unexpected(*error_);
+    if (const Error* why = why_not()) return tl::unexpected(*why);
     busy_ = devices_.size();
   }
   constexpr Work kReport = &DeviceStore::report<work>;
   for (Device& device : devices_) enqueue<kReport>(device, 0, samples);
   const MutexLock lock(mutex_);
   const Waits::Wait wait(waits_, [name] { return std::string(name) + " on all devices"; });
-  changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return error_ || busy_ == 0; });
-  if (error_) return tl::unexpected(*error_);
+  changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return why_not() != nullptr || busy_ == 0; });
+  if (const Error* why = why_not()) return tl::unexpected(*why);
   return {};
 }
 
@@ -399,13 +417,19 @@ void DeviceStore::cancel(Error error) {
     if (!error_) error_ = error;
     changed_.notify_all();
   }
-  if (!is_alone()) devices_.front().group->cancel(error);
+  cancel_group(error);
   if (servers_) servers_->cancel(std::move(error));
+}
+
+void DeviceStore::cancel_group(const Error& error) {
+  const MutexLock lock(group_mutex_);
+  if (!devices_.empty() && devices_.front().group) devices_.front().group->cancel(error);
 }
 
 std::optional<Error> DeviceStore::error() const {
   const MutexLock lock(mutex_);
-  return error_;
+  const Error* why = why_not();
+  return why == nullptr ? std::nullopt : std::optional(*why);
 }
 
 StoreTimes DeviceStore::times() const {

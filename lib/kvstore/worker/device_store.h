@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,9 +52,15 @@ struct DeviceStoreOptions {
   // With kServers: the devices have already summed their gradients, and the first device holds the sum.
   bool gradients_are_summed = false;
   telemetry::Timeline* timeline = nullptr;  // where the exchanges are recorded; null: not recorded
+  // Makes the groups of this process's devices, as in create(), among the workers with these ranks. Null: a worker
+  // cannot be lost without the others. Only with kReplicas and arrays in the host's memory.
+  std::function<Result<std::vector<std::unique_ptr<comm::Collective>>>(const std::vector<uint32_t>& members)>
+      make_group = nullptr;
+  std::vector<uint32_t> members = {};  // with make_group: the ranks of the first group's workers
+  bool joins = false;  // whether this worker joins the running job, so that it has no group before renew()
 };
 
-class DeviceStore final : public Store, private DeviceDecisions {
+class DeviceStore final : public Store, private DeviceDecisions, private WorkerGroup {
  public:
   // `group` has one end of a collective group for each device of this process, in order. If it is empty, there is one
   // device without peers, which updates in the caller's thread. With kServers, `servers` is the store behind this one.
@@ -88,6 +95,7 @@ class DeviceStore final : public Store, private DeviceDecisions {
   [[nodiscard]] GroupedStore* groups() override { return servers_ ? servers_->groups() : nullptr; }
   // Not null if the arrays are in the devices' memory.
   [[nodiscard]] DeviceDecisions* device_decisions() override { return on_devices_ ? this : nullptr; }
+  [[nodiscard]] WorkerGroup* worker_group() override { return options_.make_group ? this : nullptr; }
 
  private:
   static constexpr uint64_t kNoStep = ~uint64_t{0};
@@ -101,6 +109,7 @@ class DeviceStore final : public Store, private DeviceDecisions {
     uint32_t samples = 0;                            // samples in the summed gradients of all ranks
     std::unique_ptr<TaskQueue> exchanges = nullptr;  // one thread, which runs exchanges in order
   };
+  struct RankTable;
   using Work = Result<> (DeviceStore::*)(Device& device, uint32_t bucket, uint32_t samples);
 
   DeviceStore(DeviceStoreOptions options, bool on_devices, std::unique_ptr<Store> servers, Waits& waits);
@@ -112,7 +121,11 @@ class DeviceStore final : public Store, private DeviceDecisions {
   void choose_owners();
   [[nodiscard]] uint32_t owner(size_t bucket) const { return owners_.empty() ? 0 : owners_[bucket]; }
 
-  void take(std::vector<std::unique_ptr<comm::Collective>> group);
+  void take(std::vector<std::unique_ptr<comm::Collective>> group) DT_EXCLUDES(mutex_, group_mutex_);
+  void break_up(Error why) override DT_EXCLUDES(mutex_, group_mutex_);
+  [[nodiscard]] bool is_broken() const override DT_EXCLUDES(mutex_);
+  [[nodiscard]] std::vector<uint32_t> members() const override DT_EXCLUDES(mutex_);
+  Result<> renew(const std::vector<uint32_t>& members) override;
   void decide_on_devices() override { decides_ = true; }
   void uncount_step(uint32_t samples) override DT_EXCLUDES(mutex_);
 
@@ -136,8 +149,16 @@ class DeviceStore final : public Store, private DeviceDecisions {
   Result<> count_samples(Device& device, uint32_t bucket, uint32_t samples);
   Result<> fetch(Device& device, uint32_t bucket, uint32_t);
   Result<> average_statistics(Device& device, uint32_t, uint32_t samples);
+  // The steps of renew().
+  Result<> adopt_newest(Device& device, uint32_t, uint32_t);
+  Result<> adopt_bucket(Device& device, size_t bucket, const RankTable& table);
+  Result<> adopt_statistics(const Device& device, const RankTable& table);
   Result<> refresh_weights(Device& device, uint32_t, uint32_t);
   void close(const Device& device, size_t bucket) DT_EXCLUDES(mutex_);
+  // Whether the bucket already has this step's update, from another worker (renew). All workers then know it.
+  [[nodiscard]] bool has_update(const Device& device, size_t bucket, uint64_t step) const {
+    return options_.make_group && device.updater->counters(bucket).updates > step;
+  }
   // Whether the bucket's new weights have not arrived yet, because the device's exchange thread has not finished.
   std::vector<bool>::reference is_open(DeviceBucket at) DT_REQUIRES(mutex_) {
     return is_open_[at.device * bucket_count() + at.bucket];
@@ -149,12 +170,20 @@ class DeviceStore final : public Store, private DeviceDecisions {
   template <Work work>
   Result<> report(Device& device, uint32_t, uint32_t samples);
   [[nodiscard]] std::optional<Error> error() const DT_EXCLUDES(mutex_);
+  // Why no call can succeed now; null: there is no reason.
+  [[nodiscard]] const Error* why_not() const DT_REQUIRES(mutex_) {
+    if (error_) return &*error_;
+    return broken_ ? &*broken_ : nullptr;
+  }
+  // Cancels the exchanges in progress.
+  void cancel_group(const Error& error) DT_EXCLUDES(group_mutex_);
 
   const DeviceStoreOptions options_;
   const bool on_devices_;  // whether the arrays are in device memory
   bool decides_ = false;   // whether decide_on_devices() was called
   Waits& waits_;
   std::vector<uint32_t> owners_;  // with kOwner: the owner of each bucket
+  bool is_new_;                   // whether this worker has joined the running job and has no weights yet
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
@@ -163,8 +192,12 @@ class DeviceStore final : public Store, private DeviceDecisions {
   uint64_t next_step_ DT_GUARDED_BY(mutex_) = 0;
   size_t busy_ DT_GUARDED_BY(mutex_) = 0;  // devices that have not finished the work of on_all
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
+  std::optional<Error> broken_ DT_GUARDED_BY(mutex_);  // why the group has ended; nullopt: it has not
+  std::vector<uint32_t> members_ DT_GUARDED_BY(mutex_);
   double wait_s_ DT_GUARDED_BY(mutex_) = 0;
 
+  // Held while the groups of the devices are replaced, because cancel() uses them on any thread.
+  Mutex group_mutex_;
   std::unique_ptr<Store> servers_;  // destroyed after the exchange threads, which use it
   std::vector<Device> devices_;
 };

@@ -121,10 +121,13 @@ Result<> Updater::read_state(TrainingState& state) const {
 }
 
 void Updater::for_each_slot(const std::function<void(std::span<float>)>& visit) {
-  (void)visit_state([&](const Piece&, size_t, std::span<float> memory) -> Result<> {
-    visit(memory);
-    return {};
-  });
+  for (size_t bucket = 0; bucket < pieces_.size(); bucket++) for_each_slot(bucket, visit);
+}
+
+void Updater::for_each_slot(size_t bucket, const std::function<void(std::span<float>)>& visit) {
+  for (size_t array = 0; array < pieces_[bucket].size(); array++) {
+    for (size_t slot = 0; slot < slots_.size(); slot++) visit(optimizer_->state(bucket, array, slot));
+  }
 }
 
 }  // namespace dtrain::kvstore

@@ -61,6 +61,11 @@ class Updater {
   [[nodiscard]] uint64_t samples() const { return counters_.front().samples; }
   // Visits the memory of the state, array by array, in canonical order.
   void for_each_slot(const std::function<void(std::span<float>)>& visit);
+  // The same for the state of one bucket.
+  void for_each_slot(size_t bucket, const std::function<void(std::span<float>)>& visit);
+  // The progress of a bucket, which another process may have made.
+  [[nodiscard]] const Counters& counters(size_t bucket) const { return counters_[bucket]; }
+  void set_counters(size_t bucket, const Counters& counters) { counters_[bucket] = counters; }
 
  private:
   // A part of a parameter, which is one array in an optimizer's group of arrays.

@@ -8,6 +8,7 @@
 #include "job/process/exit_code.h"
 #include "job/process/open_files.h"
 #include "job/process/token.h"
+#include "job/spec/job_plan.h"
 #include "role/process/addresses.h"
 #include "role/process/membership.h"
 #include "role/process/observer.h"
@@ -15,6 +16,7 @@
 #include "role/process/signal_watcher.h"
 #include "role/process/tracing.h"
 #include "role/setup/data.h"
+#include "role/setup/devices.h"
 #include "role/setup/network.h"
 #include "role/worker/indexing.h"
 #include "role/worker/meeting.h"
@@ -65,13 +67,15 @@ uint64_t hash_of(const data::Dataset* set, uint64_t hash) {
   return hash;
 }
 
-// `list`: of labels; null: none.
-rpc::Records records_of(const data::DataSets& data, const data::LabelList* list) {
+// `list`: of labels; null: none. Workers without servers also need the same number of devices.
+rpc::Records records_of(const data::DataSets& data, const data::LabelList* list, const job::Flags& flags) {
   const auto size = [](const auto& set) { return set == nullptr ? 0 : static_cast<uint64_t>(set->size()); };
-  const uint64_t hash = hash_of(data.validation.get(), hash_of(data.train.get(), 0));
+  const uint64_t of_sets = hash_of(data.validation.get(), hash_of(data.train.get(), 0));
+  const uint64_t hash = mix64(of_sets ^ (list == nullptr ? 0 : list->hash()));
+  const bool has_servers = job::store_of(flags.job).servers;
   return {.train = size(data.train),
           .val = size(data.validation),
-          .hash = mix64(hash ^ (list == nullptr ? 0 : list->hash()))};
+          .hash = has_servers ? hash : mix64(hash ^ device_count(flags))};
 }
 
 Result<std::shared_ptr<const data::LabelList>> label_list(const job::Flags& flags) {
@@ -130,7 +134,7 @@ class OwnData {
   Result<> open(const Process& process, data::KnownOffsets known) {
     DT_TRY(sets_, open_data(process.flags, 0, process.log, std::move(known)), "opening the data");
     DT_TRY(const std::shared_ptr<const data::LabelList> list, label_list(process.flags), "opening the data");
-    records_ = records_of(sets_, list.get());
+    records_ = records_of(sets_, list.get(), process.flags);
     return {};
   }
 

@@ -14,8 +14,14 @@ Result<std::vector<std::string>> exchange_addresses(job::Coordinator& coordinato
 }
 
 Result<std::vector<std::string>> exchange_pair_addresses(job::Coordinator& coordinator, const std::string& name,
+                                                         const std::vector<uint32_t>& members,
                                                          std::vector<std::string> for_each) {
-  DT_TRY(std::vector<job::PairAddresses> all, coordinator.all_gather(name, job::PairAddresses{std::move(for_each)}));
+  job::PairAddresses mine{std::vector<std::string>(coordinator.workers())};
+  for (size_t i = 0; i < members.size(); i++) mine.bytes[members[i]] = std::move(for_each[i]);
+  DT_TRY(std::vector<job::PairAddresses> all, coordinator.all_gather(name, std::move(mine)));
+  if (all.size() != members.size() || coordinator.live() != members) {
+    return fail(Code::kPeerLost, "a worker was lost while the workers met");
+  }
   std::vector<std::string> addresses;
   addresses.reserve(all.size());
   for (job::PairAddresses& own : all) {

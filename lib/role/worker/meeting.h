@@ -1,6 +1,7 @@
 // Exchanges byte strings between the workers of a job in ways that a single all-gather does not provide.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,11 @@ namespace dtrain::role {
 Result<std::vector<std::string>> exchange_addresses(job::Coordinator& coordinator, const std::string& name,
                                                     std::string mine);
 
-// The same with another address for each worker. `for_each` is indexed by rank, as are the returned addresses, which
-// are those of the others for this worker.
+// The same with another address for each worker. `members`: the ranks of all live workers, sorted. `for_each` is in
+// this order, as are the returned addresses, which are those of the others for this worker. Code::kPeerLost: one of
+// them was lost meanwhile; all others get this error.
 Result<std::vector<std::string>> exchange_pair_addresses(job::Coordinator& coordinator, const std::string& name,
+                                                         const std::vector<uint32_t>& members,
                                                          std::vector<std::string> for_each);
 
 // Sends a byte string of any length from worker 0 to all workers, kChunkBytes per barrier. All workers call it with the

@@ -10,6 +10,7 @@
 #include "base/words.h"
 #include "exec/executor.h"
 #include "job/flags/flags.h"
+#include "job/spec/job_plan.h"
 #include "optim/optimizer.h"
 #include "role/setup/devices.h"
 #include "role/setup/update.h"
@@ -134,7 +135,7 @@ Result<PlannedMemory> planned_memory(const MemoryQuestion& question, double acti
   if (job.num_servers > 0) {
     plan.server = (2 * learned + state) / static_cast<double>(job.num_servers);
   } else {
-    const bool replicates = update_place(job::store_of(job), job.num_workers) == kvstore::UpdateAt::kReplicas;
+    const bool replicates = update_place(job::store_of(job), job::worker_seats(job)) == kvstore::UpdateAt::kReplicas;
     plan.optimizer = state * (replicates ? devices : 1);
   }
   return plan;

@@ -35,31 +35,45 @@ Result<> check_devices(const StoreSetup& setup) {
       setup.coordinator.rank(), mine, other - all.begin(), other->devices, setup.spec.flags.scheme.kv_store);
 }
 
-bool joins_workers(const StoreSetup& setup) {
+// The workers whose devices are in one group with those of this process.
+std::vector<uint32_t> first_members(const StoreSetup& setup) {
   const job::Store& store = setup.plan.store;
-  return store.spans_workers() && !store.servers && setup.coordinator.workers() > 1;
+  const bool spans_workers = store.spans_workers() && !store.servers;
+  return spans_workers ? setup.coordinator.live() : std::vector{setup.coordinator.rank()};
 }
 
-Result<std::unique_ptr<comm::Collective>> meet_workers(const StoreSetup& setup) {
-  DT_TRY(const std::string address, own_address(setup.flags.launch));
-  return comm::make_gloo_group({.rank = setup.coordinator.rank(),
-                                .size = setup.coordinator.workers(),
-                                .listen_ip = address,
-                                .wait_limit_s = kWaitLimitSeconds},
-                               [&](std::vector<std::string> for_each) {
-                                 return exchange_pair_addresses(setup.coordinator, "addresses of the workers",
-                                                                std::move(for_each));
-                               });
+bool may_lose_workers(const job::JobFlags& flags) {
+  return flags.scheme.on_worker_loss != job::OnWorkerLoss::kFail;
 }
 
-// Creates one member of the group for each device of this process, over the host's memory. Empty if there is only one
-// device in total.
-Result<Group> join_on_host(const StoreSetup& setup) {
-  const auto devices = static_cast<uint32_t>(device_count(setup.flags));
-  const bool among_workers = joins_workers(setup);
+// Makes this process's end of the group of the workers with these ranks.
+Result<std::unique_ptr<comm::Collective>> meet_workers(const job::Flags& flags, job::Coordinator& coordinator,
+                                                       const std::vector<uint32_t>& members) {
+  DT_TRY(const std::string address, own_address(flags.launch));
+  const auto own = std::ranges::find(members, coordinator.rank());
+  DT_CHECK(own != members.end(), "worker {} is not in its own group", coordinator.rank());
+  comm::GlooOptions options{.rank = static_cast<uint32_t>(own - members.begin()),
+                            .size = static_cast<uint32_t>(members.size()),
+                            .listen_ip = address,
+                            .wait_limit_s = kWaitLimitSeconds};
+  if (may_lose_workers(flags.job)) {
+    options.connect_limit_s = std::chrono::duration<double>(flags.wire.heartbeat_timeout).count();
+  }
+  return comm::make_gloo_group(options, [&](std::vector<std::string> for_each) {
+    return exchange_pair_addresses(coordinator, "addresses of the workers", members, std::move(for_each));
+  });
+}
+
+// Creates one member of a group for each device of this process, over the host's memory. `members`: the workers whose
+// devices are in the group. Empty if there is only one device in total.
+Result<Group> join_on_host(const job::Flags& flags, job::Coordinator& coordinator,
+                           const std::vector<uint32_t>& members) {
+  const auto devices = static_cast<uint32_t>(device_count(flags));
+  const bool among_workers = members.size() > 1;
   if (!among_workers && devices == 1) return Group{};
   if (!among_workers) return comm::make_shared_memory_group(devices, {.wait_limit_s = kWaitLimitSeconds});
-  DT_TRY(std::unique_ptr<comm::Collective> workers, meet_workers(setup), "joining the group of all workers");
+  DT_TRY(std::unique_ptr<comm::Collective> workers, meet_workers(flags, coordinator, members),
+         "joining the group of all workers");
   Group group;
   if (devices == 1) {
     group.push_back(std::move(workers));
@@ -72,7 +86,7 @@ Result<Group> join_on_host(const StoreSetup& setup) {
 Result<Group> join_on_devices(const StoreSetup& setup, exec::DeviceModule& module,
                               std::span<exec::Executor* const> executors) {
   comm::Processes processes;
-  if (joins_workers(setup)) {
+  if (first_members(setup).size() > 1) {
     processes = {.rank = setup.coordinator.rank(),
                  .size = setup.coordinator.workers(),
                  .exchange = [&](const std::string& mine) {
@@ -107,7 +121,7 @@ std::string update_text(const job::Flags& flags) {
     const std::string each = devices == 0 ? "on each GPU" : fmt::format("on each of {} devices", devices);
     return fmt::format("{}, {}, in {}", each, what, memory);
   };
-  const kvstore::UpdateAt place = update_place(job::store_of(flags.job), flags.job.num_workers);
+  const kvstore::UpdateAt place = update_place(job::store_of(flags.job), job::worker_seats(flags.job));
   if (place == kvstore::UpdateAt::kServers) return "on the servers";
   if (devices == 1 || place == kvstore::UpdateAt::kFirstDevice) {
     return fmt::format("on {}, in {}", device_names(flags.device).front(), memory);
@@ -127,7 +141,7 @@ bool leaves_out_steps(const job::JobFlags& flags) {
 }  // namespace
 
 kvstore::DeviceStoreOptions store_options(const job::Flags& flags, const job::JobSpec& spec, const job::JobPlan& plan) {
-  return {.update_at = update_place(plan.store, spec.flags.num_workers),
+  return {.update_at = update_place(plan.store, job::worker_seats(spec.flags)),
           .rule = update_rule(spec.flags, plan),
           .threads = plan_threads(flags).device,
           .samples_differ = leaves_out_steps(spec.flags)};
@@ -187,11 +201,23 @@ Result<std::unique_ptr<kvstore::Store>> store_on_devices(const StoreSetup& setup
 Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, const Devices& devices,
                                                      exec::DeviceGroup& executors,
                                                      std::unique_ptr<kvstore::Store> servers) {
-  if (joins_workers(setup)) DT_TRY_VOID(check_devices(setup));
+  const std::vector<uint32_t> members = first_members(setup);
+  const bool joins_job = setup.flags.launch.joins && servers == nullptr;
+  if (members.size() > 1 && !joins_job) DT_TRY_VOID(check_devices(setup));
   if (executors.parameters_on_device()) return store_on_devices(setup, devices, executors);
-  DT_TRY(Group group, join_on_host(setup));
+  Group group(device_count(setup.flags));  // without groups, until the worker takes part in the running job
+  if (!joins_job) {
+    DT_TRY(group, join_on_host(setup.flags, setup.coordinator, members));
+  }
   if (servers != nullptr && group.empty()) return servers;
   kvstore::DeviceStoreOptions options = own_store_options(setup);
+  options.members = members;
+  options.joins = joins_job;
+  if (servers == nullptr && may_lose_workers(setup.spec.flags)) {
+    options.make_group = [&flags = setup.flags, &coordinator = setup.coordinator](const std::vector<uint32_t>& now) {
+      return join_on_host(flags, coordinator, now);
+    };
+  }
   options.gradients_are_summed = sums_on_devices(setup, devices);
   if (options.gradients_are_summed) {
     DT_TRY_VOID(devices.module()->sum_gradients(all_of(executors)), "joining the GPUs");

@@ -18,7 +18,7 @@
 
 namespace dtrain::role {
 
-// Where the weights are updated.
+// Where the weights are updated. `workers`: the largest number that the job may have.
 kvstore::UpdateAt update_place(const job::Store& store, int64_t workers);
 
 // Where gradients are summed and weights updated, as text for the log: "on each of 2 devices, its part, in its own

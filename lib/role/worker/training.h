@@ -56,6 +56,7 @@ class Training {
   Result<train::TrainOutcome> run();
   // Ends every wait of run(), which then returns the error. Any thread may call it.
   void cancel(const Error& error);
+  [[nodiscard]] kvstore::Store& store() { return *store_; }
 
  private:
   Training(const TrainingSetup& setup, std::vector<size_t> bucket_begin, TrainingOptions options);

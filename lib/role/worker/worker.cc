@@ -150,6 +150,28 @@ Result<train::TrainOutcome> with_notice(Result<train::TrainOutcome> outcome, con
   return outcome;
 }
 
+// Ends the store's group of workers when one of them is gone: a process that hangs keeps its connections, so the others
+// would wait for it in their step.
+class GroupWatch {
+ public:
+  GroupWatch(rpc::ControlClient& control, kvstore::Store& store) : control_(control) {
+    kvstore::WorkerGroup* group = store.worker_group();
+    if (group == nullptr) return;
+    control_.watch_views([group](const sync::View& view) {
+      for (const uint32_t rank : group->members()) {
+        if (rank < view.workers.size() && view.workers[rank].is_live()) continue;
+        return group->break_up({Code::kPeerLost, fmt::format("worker {} no longer takes part", rank), {}});
+      }
+    });
+  }
+  ~GroupWatch() { control_.watch_views(nullptr); }
+  GroupWatch(const GroupWatch&) = delete;
+  GroupWatch& operator=(const GroupWatch&) = delete;
+
+ private:
+  rpc::ControlClient& control_;
+};
+
 // Ends the worker; the leader reports for the whole job.
 Result<int> end_worker(const Process& process, const Connection& connection, const JoinedJob& joined,
                        const Result<train::TrainOutcome>& outcome, Clock::time_point started) {
@@ -196,6 +218,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
                          }));
   DT_TRY(const Lines lines, connect_to_servers(process, connection, joined, servers));
   const Listening listening(connection.failure, [&](const Error& error) { training->cancel(error); });
+  const GroupWatch group_watch(*connection.control, training->store());
   const WaitLog wait_log(own_waits(connection.waits), kLongWait, process.log);
   const Result<train::TrainOutcome> outcome = with_notice(training->run(), process.flags.wire, connection);
   process.tracer->finish();

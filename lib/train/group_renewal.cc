@@ -1,0 +1,107 @@
+#include "train/group_renewal.h"
+
+#include <fmt/ranges.h>
+
+namespace dtrain::train {
+
+// After so many failures with the same members, their connections are cut for good.
+constexpr int kFailuresMax = 5;
+
+void GroupRenewal::begin_step(int64_t samples) {
+  if (group_ == nullptr) return;
+  Mark& mark = marks_[parts_.clock.updates() % marks_.size()];
+  mark.is_set = true;
+  mark.step = parts_.clock.updates();
+  mark.clock = parts_.clock.mark();
+  mark.metric_sums = parts_.metrics.sums();
+  parts_.steps.copy_statistics(mark.statistics);
+  samples_ = samples;
+}
+
+bool GroupRenewal::may_continue_after(const Error& error) const {
+  return group_ != nullptr && error.code == Code::kPeerLost && group_->is_broken();
+}
+
+void GroupRenewal::note_newcomers() {
+  const std::vector<uint32_t> newcomers = parts_.coordinator.newcomers();
+  newcomers_.insert(newcomers.begin(), newcomers.end());
+}
+
+Result<> GroupRenewal::meet(const Error& why) {
+  parts_.log.warn("step {} cannot be completed: {}; the workers meet", parts_.clock.updates(), why.message);
+  DT_TRY_VOID(parts_.clock.agree_on_end({.is_torn = true}));
+  return at_border(true);
+}
+
+Result<> GroupRenewal::at_border(bool is_torn) {
+  note_newcomers();
+  if (group_ == nullptr) return {};
+  if (!is_torn && newcomers_.empty() && parts_.coordinator.live() == group_->members()) return {};
+  return renew();
+}
+
+Result<> GroupRenewal::join() {
+  note_newcomers();
+  return group_ == nullptr ? Result<>{} : make_group();
+}
+
+Result<> GroupRenewal::renew() {
+  parts_.steps.abandon();
+  DT_TRY_VOID(make_group());
+  DT_TRY(const uint64_t next, parts_.store.next_step());
+  DT_TRY_VOID(go_to(next));
+  parts_.log.info("workers {} continue with step {}", fmt::join(group_->members(), ", "), next);
+  return {};
+}
+
+// Another worker may be lost while the group is made, so all confirm that they have it.
+Result<> GroupRenewal::make_group() {
+  std::vector<uint32_t> members;
+  for (int failures = 0;; failures++) {
+    if (members != parts_.coordinator.live()) failures = 0;
+    members = parts_.coordinator.live();
+    const Result<> made = group_->renew(members);
+    if (!made && (!group_->is_broken() || failures == kFailuresMax)) return made;
+    if (!made) parts_.log.warn("the group of workers is to be made again: {}", made.error().message);
+    DT_TRY(const AgreedEnd end, parts_.clock.agree_on_end({.is_torn = !made}));
+    note_newcomers();
+    if (!end.is_torn) return {};
+  }
+}
+
+// `step`: the first one that is not complete. If it is the one after this worker's step, others have completed that
+// step with this worker's gradients, so it counts here too. It may also be the step before this worker's, whose weights
+// were still on their way.
+Result<> GroupRenewal::go_to(uint64_t step) {
+  if (step == parts_.clock.updates() + 1) {
+    parts_.clock.step_done(true, samples_);
+    return {};
+  }
+  const Mark& mark = marks_[step % marks_.size()];
+  if (!mark.is_set || mark.step != step) {
+    if (step == parts_.clock.updates()) return {};  // which has not begun
+    return fail(Code::kInternal, "the workers continue with step {}, but this worker is at step {}", step,
+                parts_.clock.updates());
+  }
+  parts_.clock.go_back(mark.clock);
+  parts_.steps.restore_statistics(mark.statistics);
+  return parts_.metrics.set_sums(mark.metric_sums);
+}
+
+Result<bool> GroupRenewal::share_statistics(uint64_t samples) {
+  if (group_ == nullptr) {
+    DT_TRY_VOID(parts_.store.share_statistics(samples));
+    return true;
+  }
+  std::vector<float> before;
+  parts_.steps.copy_statistics(before);
+  const Result<> shared = parts_.store.share_statistics(samples);
+  if (!shared && !may_continue_after(shared.error())) return tl::unexpected(shared.error());
+  DT_TRY(const AgreedEnd end, parts_.clock.agree_on_end({.is_torn = !shared}));
+  if (!end.is_torn) return true;
+  parts_.steps.restore_statistics(before);
+  DT_TRY_VOID(at_border(true));
+  return false;
+}
+
+}  // namespace dtrain::train
