@@ -447,7 +447,8 @@ void Machine::handle(const Held& event, Out& out) {
 
 // Each set stops after the largest number of steps that any of its workers has begun. All workers of the set can still
 // finish these steps. If they need each other's gradients, none can have finished a step that another never begins.
-// Workers that are done count with the steps that they made.
+// Workers that are done count with the steps that they made, and one that has joined at least with those before its
+// first one: it may not have begun a step yet, and may be the only one that is left.
 void Machine::settle_hold(Out& out) {
   if (phase_ != Phase::kHolding) return;
   std::map<uint32_t, uint64_t> steps;
@@ -456,7 +457,9 @@ void Machine::settle_hold(Out& out) {
     if (process.standing != Standing::kTakesPart) continue;
     if (!process.has_ended && !process.steps_at_hold) return;
     uint64_t& of_set = steps[stop_set(process)];
-    of_set = std::max(of_set, process.has_ended ? process.steps_begun : *process.steps_at_hold);
+    const Seat& seat = view_.workers[process.rank];
+    const uint64_t before = seat.incarnation == incarnation ? seat.begin : 0;
+    of_set = std::max({of_set, before, process.has_ended ? process.steps_begun : *process.steps_at_hold});
   }
   stop_after_ = std::move(steps);
   phase_ = Phase::kStopping;

@@ -77,6 +77,26 @@ TEST_CASE("a worker joins when the servers know it, and takes part from a border
   CHECK(all<ReleaseBarrier>(job.say(420, own)).size() == 1);
 }
 
+// The newcomer has not begun a step when the others are lost. Otherwise the next newcomer would begin with step 0, and
+// with a bound the first one would wait for it.
+TEST_CASE("a worker that has joined counts with the steps before its first one", "[sync][membership]") {
+  Conversation job = shrinking(with_seats(1, 1, 3));
+  (void)job.say(100, late());
+  (void)job.say(110, Viewed{Conversation::server(0), 1});
+  (void)job.say(120, StreamOpened{kNew});
+  (void)job.say(130, ready());
+  (void)come_to_border(job, 200, {0}, 40);
+  REQUIRE(all<ReleaseBarrier>(job.say(210, Viewed{Conversation::server(0), 2})).size() == 1);
+  (void)job.say(300, ProcessEnded{{Role::kWorker, 0}, "was killed"});
+  (void)job.say(310, late(301));
+  (void)job.say(320, Viewed{Conversation::server(0), 4});
+  (void)job.say(330, StreamOpened{301});
+  CHECK(notices<Hold>(job.say(340, ready(301))).size() == 1);
+  const auto border = job.say(350, Held{kNew, 2, 0});
+  REQUIRE(notices<StopAfter>(border).size() == 1);
+  CHECK(notices<StopAfter>(border)[0].steps == 40);
+}
+
 TEST_CASE("a worker that is lost while it joins changes nothing for the others", "[sync][membership]") {
   Conversation job = shrinking(with_seats(2, 1, 3));
   (void)job.say(100, late());
