@@ -1,5 +1,6 @@
-// The machine of the membership and a whole job around it, in virtual time: processes join, train, meet, stop and
-// leave, and their messages and streams are delayed, broken and opened again. Everything is drawn from a seed.
+// A whole job in virtual time: the scheduler's machine of the membership, the servers with the machines of their slices
+// and of their views, and workers that join, train, meet, stop and leave. Messages and streams are delayed, doubled,
+// broken and opened again, and processes crash, sleep and lose each other. Everything is drawn from a seed.
 #pragma once
 
 #include <fmt/core.h>
@@ -11,23 +12,40 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <queue>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/random.h"
+#include "simulated_audit.h"
+#include "simulated_process.h"
+#include "simulated_servers.h"
+#include "sync/machine.h"
 #include "sync/membership.h"
 #include "sync/seat.h"
 
 namespace dtrain::sync::membership {
 
-// kShrink: workers crash, or are asked to leave, in a job that continues without them; some of these jobs are also
-// asked to stop. kJoin: in addition, others join, some of which crash meanwhile; some of these jobs wait for another
-// worker in the place of a lost one, which a launcher starts most of the time.
-enum class Disturbance { kCalm, kCrash, kSilence, kStop, kCut, kShrink, kJoin };
+// What happens to a job that a lost worker ends.
+enum class Disturbance { kCalm, kCrash, kSilence, kStop, kCut };
+
+// What happens to a job that continues without lost workers. In all of them others join, are asked to leave, meet at
+// borders, and are sometimes asked to stop.
+enum class Climate {
+  kFair,     // nothing else
+  kCrashes,  // processes die
+  kLate,     // processes sleep, streams are stuck, messages come twice
+  kTwo,      // a worker and a server lose each other, and two processes die at once
+};
+enum class Scheme { kBsp, kBackup, kAsp, kSsp, kGsp };
+struct Course {
+  Scheme scheme = Scheme::kBsp;
+  OnWorkerLoss on_loss = OnWorkerLoss::kShrink;
+  Climate climate = Climate::kFair;
+};
 
 struct Outcome {
   bool ended = false;
@@ -43,55 +61,87 @@ struct Outcome {
   uint64_t reconnects = 0;
   uint64_t regrouped = 0;  // how often
   uint64_t cut_links = 0, mended_links = 0;
-  std::optional<Member> lost;      // who was declared lost
-  bool is_right_one_lost = false;  // by the rule for cut connections, computed from those that were cut
-  Millis since_first_cut_ms = 0;   // from the first cut that was not mended until somebody was declared lost
-  uint64_t continued = 0;          // lost workers without which the job continued
-  uint64_t left = 0;               // workers that left as they were asked
-  uint64_t refused = 0;            // requests to leave that were refused
-  uint64_t borders = 0;            // at which the workers met and continued
-  bool border_was_uneven = false;  // at a border, workers of a set had begun different numbers of steps
-  uint64_t drained_all = 0;        // whether all workers were asked to leave by a signal
-  std::set<uint32_t> unanswered;   // ranks of the workers that were asked to leave, if that was not answered
-  uint64_t joined = 0, dropped = 0, turned_away = 0;  // workers that wanted to join
-  uint64_t replaced = 0;                              // of those that joined: in the place of a lost one
-  bool has_joined_early = false;                      // a worker was admitted, or began, before all servers knew of it
-  bool has_gone_on_without = false;  // at a border, a job that stands still has continued without a lost worker's place
+  std::optional<Member> lost;           // who was declared lost
+  bool is_right_one_lost = false;       // by the rule for cut connections, computed from those that were cut
+  Millis since_first_cut_ms = 0;        // from the first cut that was not mended until somebody was declared lost
+  bool border_was_uneven = false;       // at a border, workers of a group were before different steps
+  std::set<uint32_t> unanswered;        // ranks of the workers that were asked to leave, if that was not answered
+  bool has_gone_on_without = false;     // at a border, a job that stands still has continued without a lost worker
   bool has_lacked_replacement = false;  // a lost worker's place stayed empty for the timeout
+  bool has_lost_server = false;
   bool has_trained = false;
+  bool has_finished = false;  // a worker has made all steps
   bool has_survivor = false;  // a worker had not finished, and would have continued, when the job failed
+  std::string broken;         // what the audit has found; empty: nothing
+  std::map<std::string_view, uint64_t> paths;  // what has happened, and how often
   std::string trace;
 };
 
 class Simulation {
  public:
-  Simulation(uint64_t seed, Disturbance disturbance)
-      : random_(seed, Use::kSimulation), disturbance_(disturbance), one_lacks_index_(seed % 3 == 0) {
-    workers_ = static_cast<uint32_t>(1 + random_.below(5));
+  Simulation(uint64_t seed, Disturbance disturbance) : random_(seed, Use::kSimulation), disturbance_(disturbance) {
+    draw_job(seed);
+    scheme_ = std::vector{Scheme::kBsp, Scheme::kSsp, Scheme::kGsp, Scheme::kAsp}[random_.below(4)];
+    begin(Settings{.workers = workers_, .servers = servers_, .job_text = ""});
+  }
+  Simulation(uint64_t seed, const Course& course)
+      : random_(seed, Use::kSimulation, static_cast<uint64_t>(course.scheme), static_cast<uint64_t>(course.climate)),
+        climate_(course.climate),
+        scheme_(course.scheme) {
+    draw_job(seed);
+    servers_ = static_cast<uint32_t>(1 + random_.below(2));
+    seats_ += static_cast<uint32_t>(random_.below(climate_ == Climate::kTwo ? 5 : 3));
+    Settings settings{.workers = workers_, .servers = servers_, .on_worker_loss = course.on_loss, .job_text = ""};
+    settings.max_workers = seats_;
+    settings.meets_on_change = random_.below(2) == 0;
+    waits_ = course.on_loss == OnWorkerLoss::kWait;
+    stands_still_ = settings.stands_still = waits_ && (scheme_ == Scheme::kBsp || scheme_ == Scheme::kGsp);
+    settings.rejoin_timeout_ms = kRejoinTimeout;
+    settings.start_timeout_ms = 20'000;
+    epochs_++;
+    begin(std::move(settings));
+  }
+
+  Outcome run() {
+    for (Process& p : processes_) after(random_.below(2'000), [this, &p] { join(p); });
+    after(50, [this] { tick(); });
+    const int64_t moment = 1'000 + random_.below(4'000);
+    if (disturbance_ == Disturbance::kCrash || disturbance_ == Disturbance::kSilence) {
+      after(moment, [this] { crash(); });
+    }
+    if (disturbance_ == Disturbance::kStop) after(moment, [this] { request_stop(); });
+    if (disturbance_ == Disturbance::kCut) after(moment, [this] { cut_links(); });
+    if (climate_) draw_changes();
+    if (climate_) draw_faults();
+    while (!time_.empty() && !machine_->ended() && time_.now() < 200'000) time_.step();
+    return outcome();
+  }
+
+ private:
+  static constexpr const char* kInitial = "the initial weights";
+  static constexpr const char* kMeeting = "the end of an epoch or of the job";
+  static constexpr const char* kPosition = "the position of the run";
+  static constexpr Millis kRejoinTimeout = 9'000, kTimeout = 3'000;
+  static constexpr Millis kSleepMax = 5'000, kStuckMax = 1'400;
+  static constexpr int64_t kDelayMax = 20;
+  static constexpr uint32_t kSlicesOfServer = 2;
+  static constexpr int64_t kBatch = 2, kStepsOfEpoch = 10;
+  using Process = SimulatedProcess;
+
+  // ---- The job.
+
+  void draw_job(uint64_t seed) {
+    one_lacks_index_ = seed % 3 == 0;
+    workers_ = seats_ = static_cast<uint32_t>(1 + random_.below(5));
     servers_ = static_cast<uint32_t>(random_.below(3));
-    epochs_ = static_cast<uint64_t>(random_.below(6));
-    Settings settings{.workers = workers_, .servers = servers_, .job_text = ""};
-    settings.heartbeat_timeout_ms = 3'000;
-    seats_ = workers_;
-    if (changes_members()) {
-      servers_ = static_cast<uint32_t>(1 + random_.below(2));
-      settings.servers = servers_;
-      settings.on_worker_loss = OnWorkerLoss::kShrink;
-      settings.meets_on_change = random_.below(2) == 0;
-    }
-    if (disturbance_ == Disturbance::kJoin) {
-      seats_ += static_cast<uint32_t>(random_.below(3));
-      settings.max_workers = seats_;
-      waits_ = random_.below(2) == 0;
-      if (waits_) settings.on_worker_loss = OnWorkerLoss::kWait;
-      settings.stands_still = random_.below(2) == 0;
-      settings.rejoin_timeout_ms = kRejoinTimeout;
-      stands_still_ = waits_ && settings.stands_still;
-      epochs_ += 2;
-    }
-    stop_set_of_ = draw_sets();
+    epochs_ = static_cast<uint64_t>(random_.below(climate_ ? 3 : 6));
+  }
+  void begin(Settings settings) {
+    settings.heartbeat_timeout_ms = kTimeout;
+    policy_ = draw_policy();
+    records_ = static_cast<int64_t>(workers_) * kBatch * kStepsOfEpoch - random_.below(7);
+    if (!policy_.lead_max) stop_set_of_ = policy_.group_of;
     set_of_ = stop_set_of_.empty() ? std::vector<uint32_t>(seats_, 0) : stop_set_of_;
-    waiting_.resize(seats_);
     for (uint64_t epoch = 0; epoch < epochs_; epoch++) new_sets_.push_back(draw_new_sets());
     machine_ = std::make_unique<Machine>(settings);
     for (uint32_t i = 0; i < workers_ + servers_; i++) {
@@ -99,93 +149,83 @@ class Simulation {
       processes_.push_back(
           {.id = i, .works = works, .rank = works ? i : i - workers_, .step_ms_max = 20 + random_.below(150)});
     }
+    const bool is_late = climate_ == Climate::kLate;
+    audit_.emplace(simulated::Rules{.group_of = policy_.group_of,
+                                    .lead_max = policy_.lead_max.value_or(simulated::kNoBound),
+                                    .backup = policy_.backup,
+                                    .slices_of = slices_of_places(),
+                                    .parameter_slices = parameter_slices(),
+                                    .statistics = 1,
+                                    .patience_ms = 1'500 + (is_late ? kSleepMax + kStuckMax : 0),
+                                    .detection_ms = kTimeout + 200 + (is_late ? kSleepMax : 0),
+                                    .stands_still = stands_still_,
+                                    .rejoin_ms = kRejoinTimeout,
+                                    .records = divides_records() ? static_cast<uint32_t>(records_) : 0});
+  }
+  Policy draw_policy() {
+    std::vector<uint32_t> groups(seats_);
+    std::ranges::generate(groups, [&] { return static_cast<uint32_t>(random_.below(seats_)); });
+    const auto bound = static_cast<Step>(random_.below(3));
+    switch (scheme_) {
+      case Scheme::kBsp: return bsp(seats_);
+      case Scheme::kBackup: return bsp(seats_, 1);
+      case Scheme::kAsp: return asp(seats_);
+      case Scheme::kSsp: return ssp(seats_, bound);
+      case Scheme::kGsp: break;
+    }
+    return gsp(groups, climate_ && random_.below(2) == 0 ? std::optional(bound) : std::nullopt);
+  }
+  // New groups that a meeting brings. Empty: the groups stay as they are.
+  std::vector<uint32_t> draw_new_sets() {
+    std::vector<uint32_t> sets(seats_);
+    if (random_.below(2) == 0 || scheme_ != Scheme::kGsp || climate_) return {};
+    std::ranges::generate(sets, [&] { return static_cast<uint32_t>(random_.below(seats_)); });
+    return sets;
   }
 
-  Outcome run() {
-    for (Process& p : processes_) at(random_.below(2'000), [this, &p] { join(p); });
-    at(50, [this] { tick(); });
-    const auto moment = static_cast<Millis>(1'000 + random_.below(4'000));
-    if (disturbance_ == Disturbance::kCrash || disturbance_ == Disturbance::kSilence) at(moment, [this] { crash(); });
-    if (disturbance_ == Disturbance::kStop) at(moment, [this] { request_stop(); });
-    if (disturbance_ == Disturbance::kCut) at(moment, [this] { cut_links(); });
-    if (changes_members()) {
-      const int64_t crashes = 1 + random_.below(workers_);
-      for (int64_t i = 0; i < crashes; i++) at(500 + random_.below(6'000), [this] { crash_worker(); });
-      const int64_t leaves = random_.below(3);
-      for (int64_t i = 0; i < leaves; i++) at(500 + random_.below(6'000), [this] { ask_to_leave(); });
-      if (random_.below(10) == 0) at(moment, [this] { drain_all(); });
-      const int64_t asks = random_.below(4);
-      for (int64_t i = 0; i < asks; i++) at(500 + random_.below(6'000), [this] { ask_to_meet(); });
-      if (random_.below(3) == 0) at(moment, [this] { request_stop(); });
-    }
-    if (disturbance_ == Disturbance::kJoin) {
-      const int64_t joins = random_.below(4);
-      for (int64_t i = 0; i < joins; i++) at(300 + random_.below(6'000), [this] { start_late({}); });
-    }
-    while (!queue_.empty() && !machine_->ended() && now_ < 200'000) {
-      const Timed next = queue_.top();
-      queue_.pop();
-      now_ = next.when;
-      next.what();
-    }
-    return outcome();
+  // Without servers, the group of the workers takes the place of one: it waits for all of its members too.
+  uint32_t places() const { return std::max(servers_, 1U); }
+  uint32_t parameter_slices() const { return places() * kSlicesOfServer; }
+  uint32_t place_of(uint32_t slice) const {
+    return slice == parameter_slices() ? places() - 1 : slice / kSlicesOfServer;
   }
-
- private:
-  static constexpr const char* kInitial = "the initial weights";
-  static constexpr const char* kMeeting = "the end of an epoch or of the job";
-  static constexpr Millis kRejoinTimeout = 9'000;
-  struct Process {
-    uint32_t id = 0;
-    bool works = false;  // whether it is a worker
-    uint32_t rank = 0;
-    bool is_late = false, takes_part = true;
-    bool repeats = false;                    // it begins with a step that the process before it has made
-    std::optional<seat::Server> seats = {};  // of a server
-    std::set<uint32_t> rounds = {};          // of a server: the ranks for which its rounds wait
-    std::set<Incarnation> accepts = {};      // of a server: the processes whose streams it accepts
-    bool admitted = false, crashed = false, ended = false, stream = false;
-    int64_t step_ms_max = 1;
-    uint64_t begun = 0;
-    uint64_t applied = 0;  // steps of all workers, as of its last answer
-    uint64_t epoch = 0;
-    uint64_t barriers = 0;
-    std::optional<BarrierEnter> in_barrier = {};
-    bool stopping = false;               // it has said so at the meeting
-    uint64_t call = 0;                   // number of its latest call of a barrier
-    bool call_broke = false;             // the call broke with the connection
-    std::optional<uint64_t> asked = {};  // the call that the scheduler will answer
-    uint64_t held = 0, passed = 0;       // numbers of the newest Hold and of the last border
-    uint64_t border = 0;                 // the border to which it has come
-    bool waits_at_gate = false;
-    std::optional<StopAfter> stop_after = {};
-    bool failed = false;
-    bool prepared = false, trains = false;
-    std::map<uint32_t, Millis> cut = {};  // when its connections to servers were cut, by the server's rank
-    bool is_gone = false;                 // the scheduler knows that it has ended
-    bool is_told_to_leave = false, must_leave = false, has_left = false;
-  };
-  struct Timed {
-    Millis when;
-    uint64_t order;
-    std::function<void()> what;
-    bool operator<(const Timed& other) const { return when != other.when ? when > other.when : order > other.order; }
-  };
-
-  bool is_worker(const Process& p) const { return p.works && p.takes_part; }
-  bool changes_members() const { return disturbance_ == Disturbance::kShrink || disturbance_ == Disturbance::kJoin; }
-  static Incarnation incarnation(const Process& p) { return 1'000 - p.id; }  // not in the order of ranks
-  void at(int64_t delay, std::function<void()> what) {
-    queue_.push({now_ + static_cast<Millis>(delay), order_++, std::move(what)});
+  std::vector<std::vector<uint32_t>> slices_of_places() const {
+    std::vector<std::vector<uint32_t>> slices(places());
+    for (uint32_t slice = 0; slice <= parameter_slices(); slice++) slices[place_of(slice)].push_back(slice);
+    return slices;
   }
-  int64_t delay() { return 1 + random_.below(20); }
+  // Whether every worker makes the same number of steps in an epoch, and whether the records that each reads matter.
+  bool makes_fixed_steps() const { return scheme_ == Scheme::kBsp || policy_.lead_max.has_value(); }
+  bool divides_records() const { return scheme_ == Scheme::kBsp && climate_; }
+  bool has_same_weights() const { return scheme_ == Scheme::kBsp; }
+
+  // ---- Time and messages.
+
+  void after(int64_t delay, std::function<void()> what) {
+    time_.at(time_.now() + static_cast<Millis>(delay), std::move(what));
+  }
+  // A process that has crashed does nothing, and one that sleeps does it when it wakes.
+  void later(Process& p, int64_t delay, std::function<void()> what) {
+    after(delay, [this, &p, what = std::move(what)]() mutable { when_awake(p, std::move(what)); });
+  }
+  void when_awake(Process& p, std::function<void()> what) {
+    if (p.crashed) return;
+    if (time_.now() >= p.asleep_until) return what();
+    time_.at(p.asleep_until, [this, &p, what = std::move(what)]() mutable { when_awake(p, std::move(what)); });
+  }
+  int64_t delay() { return 1 + random_.below(kDelayMax); }
   // What a process sends arrives later. A crashed process sends nothing.
   void send_from(Process& p, Event event) {
-    if (!p.crashed) at(delay(), [this, event = std::move(event)] { send(event); });
+    if (!p.crashed) after(delay(), [this, event = std::move(event)] { send(event); });
   }
+  void note(std::string_view path) { paths_[path]++; }
+
+  // ---- What processes do apart from training.
 
   void join(Process& p) {
-    send_from(p, Join{.incarnation = incarnation(p),
+    if (p.crashed) return;
+    p.has_joined = true;
+    send_from(p, Join{.incarnation = p.incarnation(),
                       .role = p.works ? Role::kWorker : Role::kServer,
                       .want_rank = p.rank,
                       .job_text = "",
@@ -201,93 +241,194 @@ class Simulation {
                           .rank = rank.value_or(0),
                           .is_late = true,
                           .takes_part = false,
-                          .step_ms_max = 20 + random_.below(150)});
+                          .step_ms_max = 20 + random_.below(150),
+                          .has_joined = true});
     Process& p = processes_.back();
     send_from(
         p,
-        Join{.incarnation = incarnation(p), .role = Role::kWorker, .want_rank = rank, .job_text = "", .is_late = true});
-    if (random_.below(6) == 0) at(random_.below(1'500), [this, &p] { crash_late(p); });
-  }
-  void crash_late(Process& p) {
-    if (p.ended || p.takes_part || std::exchange(p.crashed, true)) return;
-    at(delay(), [this, &p] { p.admitted ? send(StreamClosed{incarnation(p)}) : send(Withdraw{incarnation(p)}); });
+        Join{
+            .incarnation = p.incarnation(), .role = Role::kWorker, .want_rank = rank, .job_text = "", .is_late = true});
+    if (climate_ != Climate::kFair && random_.below(6) == 0) after(random_.below(1'500), [this, &p] { crash(p); });
   }
 
   void tick() {
     send(Tick{});
-    at(100, [this] { tick(); });
+    audit_->look(time_.now(), where_ == Where::kRunning || is_near_border());
+    after(100, [this] { tick(); });
   }
 
   void heartbeat(Process& p) {
-    if (p.crashed || p.ended) return;
-    if (p.stream) send_from(p, Heartbeat{incarnation(p)});
-    if (disturbance_ == Disturbance::kCut) report_links(p);
+    if (p.ended) return;
+    if (p.stream) send_from(p, Heartbeat{p.incarnation()});
+    report_links(p);
     if (p.stream && random_.below(40) == 0) break_stream(p);
-    at(500, [this, &p] { heartbeat(p); });
+    later(p, 500, [this, &p] { heartbeat(p); });
   }
 
   void break_stream(Process& p) {
     p.stream = false;
     p.call_broke = p.in_barrier.has_value();
     reconnects_++;
-    send_from(p, StreamClosed{incarnation(p)});
-    at(100 + random_.below(400), [this, &p] { open_stream(p); });
+    send_from(p, StreamClosed{p.incarnation()});
+    later(p, 100 + random_.below(400), [this, &p] { open_stream(p); });
   }
-
   void open_stream(Process& p) {
-    if (p.crashed || p.ended) return;
-    at(delay(), [this, &p] {
-      if (p.crashed) return;
+    if (p.ended) return;
+    later(p, delay(), [this, &p] {
       p.stream = true;
-      send(StreamOpened{incarnation(p)});
+      send(StreamOpened{p.incarnation()});
     });
     if (std::exchange(p.call_broke, false)) ask_barrier(p);  // repeat the call
   }
 
   void request_stop() {
-    stop_ms_ = now_;
+    stop_ms_ = time_.now();
     was_asked_to_stop_ = true;
     send(StopRequested{"a signal"});
   }
 
-  Process& any_worker() {
-    const int64_t late = std::ssize(processes_) - workers_ - servers_;
-    const auto place = static_cast<size_t>(random_.below(workers_ + late));
-    Process& p = processes_[place < workers_ ? place : place + servers_];
-    return p.takes_part ? p : processes_[0];
+  // ---- What happens to the job.
+
+  void draw_changes() {
+    const auto moments = [&](int64_t count, const std::function<void()>& what) {
+      for (int64_t i = 0; i < count; i++) after(1'000 + random_.below(5'000), what);
+    };
+    moments(random_.below(3), [this] { ask_to_leave(); });
+    moments(random_.below(3), [this] { ask_to_meet(); });
+    moments(random_.below(climate_ == Climate::kTwo ? 7 : 4), [this] { start_late({}); });
+    if (random_.below(10) == 0) after(2'000 + random_.below(3'000), [this] { drain_all(); });
+    if (random_.below(6) == 0) after(500 + random_.below(6'000), [this] { request_stop(); });
   }
-  void crash_worker() {
+  // Faults come at any time, or when the job is where it rarely is.
+  void draw_faults() {
+    if (climate_ == Climate::kFair) return;
+    const int64_t count = 1 + random_.below(3);
+    for (int64_t i = 0; i < count; i++) {
+      if (random_.below(2) == 0) {
+        after(random_.below(7'000), [this] { fault(); });
+      } else {
+        targets_.insert(static_cast<Where>(random_.below(static_cast<int64_t>(Where::kEnded))));
+      }
+    }
+  }
+  void fault() {
+    if (climate_ == Climate::kCrashes) return crash(any_process(random_.below(10)));
+    if (climate_ == Climate::kLate) return disturb(any_process(random_.below(10)));
+    if (random_.below(3) == 0) return cut_pair();
+    Process &one = any_process(random_.below(6)), &other = any_process(random_.below(6));
+    const bool both = can_crash(one) && can_crash(other) && &one != &other;
+    if (both) note(pair_of_roles(one, other));
+    crash(one);
+    crash(other);
+  }
+  static std::string_view pair_of_roles(const Process& one, const Process& other) {
+    static constexpr std::string_view kPairs[3][3] = {
+        {"two at once: worker and worker", "two at once: worker and joiner", "two at once: worker and server"},
+        {"two at once: worker and joiner", "two at once: joiner and joiner", "two at once: joiner and server"},
+        {"two at once: worker and server", "two at once: joiner and server", "two at once: server and server"}};
+    const auto role = [](const Process& p) { return !p.works ? 2 : p.takes_part ? 0 : 1; };
+    return kPairs[role(one)][role(other)];
+  }
+
+  // 0: a server, which the job does not survive; 1 or 2: a worker that joins; more: one that takes part.
+  Process& any_process(int64_t kind) {
+    std::vector<Process*> meant;
+    for (Process& p : processes_) {
+      const bool is_meant = kind == 0 ? !p.works : kind < 3 ? p.works && !p.takes_part : p.is_worker();
+      if (is_meant && !p.is_over()) meant.push_back(&p);
+    }
+    return meant.empty() ? processes_[0] : *meant[static_cast<size_t>(random_.below(std::ssize(meant)))];
+  }
+  Process& any_worker() {
+    Process& p = any_process(3);
+    return p.is_worker() ? p : processes_[0];
+  }
+  bool can_crash(const Process& p) const { return p.has_joined && !p.is_over(); }
+  void crash(Process& p) {
+    if (!can_crash(p)) return;
+    p.crashed = true;
+    note_fault(p);
+    audit_->is_gone(time_.now(), p.incarnation());
+    if (!p.works) audit_->server_is_gone(p.rank);
+    if (!p.admitted) return after(kDelayMax + delay(), [this, &p] { send(Withdraw{p.incarnation()}); });
+    const int64_t how = random_.below(3);  // its connection closes, its launcher says so, or its host is gone
+    if (how == 0) after(delay(), [this, &p] { send(StreamClosed{p.incarnation()}); });
+    if (how == 1 && !p.is_late) {
+      after(delay(), [this, &p] {
+        send(ProcessEnded{{p.works ? Role::kWorker : Role::kServer, p.rank}, "was killed by signal 9 (Killed)"});
+      });
+    }
+  }
+  // The worker that is furthest does not hear of the Hold. It crashes some time later, perhaps after a step that the
+  // others do not begin before they meet.
+  void lose_first() {
+    const auto key = [](const Process& p) { return p.is_worker() && !p.is_over() && p.stream ? p.begun + 1 : 0; };
+    Process& p = *std::ranges::max_element(processes_, {}, key);
+    if (key(p) == 0) return;
+    break_stream(p);
+    after(random_.below(300), [this, &p] { crash(p); });
+  }
+  void note_fault(const Process& p) {
+    if (where_ == Where::kGathering) note("a process was lost while gathering");
+    if (where_ != Where::kGathering && !p.admitted && !p.is_late) note("a process was lost while starting");
+    if (p.works && !p.takes_part && p.in_barrier) note("a worker was lost between its answer and the border");
+  }
+
+  // The process sleeps, or what it sends to a server does not arrive for a while.
+  void disturb(Process& p) {
+    if (!can_crash(p)) return;
+    const auto sleep = static_cast<Millis>(200 + random_.below(kSleepMax - 200));
+    if (random_.below(3) == 0) {
+      p.stuck_ms[static_cast<uint32_t>(random_.below(places()))] = time_.now() + std::min(sleep, kStuckMax);
+      return note("a stream was stuck");
+    }
+    p.asleep_until = std::max(p.asleep_until, time_.now() + sleep);
+    note("a process slept");
+  }
+  bool doubles() { return climate_ == Climate::kLate && random_.below(30) == 0; }
+
+  void cut_pair() {
     Process& p = any_worker();
-    if (!p.admitted || p.ended || std::exchange(p.crashed, true)) return;
-    if (random_.below(2) == 0) at(delay(), [this, &p] { send(StreamClosed{incarnation(p)}); });
+    if (!p.admitted || p.is_over()) return;
+    const auto server = static_cast<uint32_t>(random_.below(servers_));
+    p.cut.try_emplace(server, time_.now());
+    note("a worker and a server lost each other");
+    report_links(p);
+    later(p, random_.below(6'000), [this, &p, server] { mend(p, server); });
+  }
+  void mend(Process& p, uint32_t server) {
+    mended_count_ += p.cut.erase(server);
+    report_links(p);
+    repeat_requests(p, server);
   }
 
   void ask_to_leave() {
-    const auto rank = static_cast<uint32_t>(random_.below(workers_));
+    const auto rank = static_cast<uint32_t>(random_.below(seats_));
     const bool by_signal = random_.below(2) == 0;
     if (!by_signal) unanswered_.insert(rank);
     was_asked_to_stop_ = was_asked_to_stop_ || by_signal;  // the job stops if it cannot continue without this worker
-    if (!by_signal || !processes_[rank].crashed) send(LeaveAsked{.rank = rank, .by_signal = by_signal});
+    send(LeaveAsked{.rank = rank, .by_signal = by_signal});
   }
   void ask_to_meet() {
     Process& p = any_worker();
-    if (p.admitted && !p.ended) send_from(p, BorderAsked{incarnation(p)});
+    if (p.admitted && !p.ended) send_from(p, BorderAsked{p.incarnation()});
   }
   void drain_all() {
     was_asked_to_stop_ = true;
-    drained_all_ = 1;
+    note("all workers were asked to leave");
     for (uint32_t rank = 0; rank < workers_; rank++) {
-      at(random_.below(900), [this, rank] { send(LeaveAsked{.rank = rank, .by_signal = true}); });
+      after(random_.below(900), [this, rank] { send(LeaveAsked{.rank = rank, .by_signal = true}); });
     }
   }
 
+  // The crash of one process in a job that this ends.
   void crash() {
-    Process& p = processes_[static_cast<size_t>(random_.below(static_cast<int64_t>(processes_.size())))];
+    Process& p = processes_[static_cast<size_t>(random_.below(std::ssize(processes_)))];
     if (!p.admitted || p.ended) return;
     p.crashed = true;
     crashed_ = &p;
-    crashed_ms_ = now_;
-    if (disturbance_ == Disturbance::kCrash) at(delay(), [this, &p] { send(StreamClosed{incarnation(p)}); });
+    crashed_ms_ = time_.now();
+    if (disturbance_ == Disturbance::kCrash) after(delay(), [this, &p] { send(StreamClosed{p.incarnation()}); });
   }
 
   // Cuts some workers off from one server, each at a time of its own. Some of these connections are open again soon.
@@ -295,27 +436,24 @@ class Simulation {
     if (servers_ == 0) return;
     const auto server = static_cast<uint32_t>(random_.below(servers_));
     for (Process& p : processes_) {
-      const bool is_cut = is_worker(p) && random_.below(3) > 0;
+      const bool is_cut = p.is_worker() && random_.below(3) > 0;
       const bool is_mended = random_.below(3) == 0;
       const int64_t begins = random_.below(400), ends = begins + random_.below(1'500);
       if (!is_cut) continue;
-      at(begins, [this, &p, server] {
+      after(begins, [this, &p, server] {
         if (!p.admitted || p.ended) return;
-        p.cut[server] = now_;
+        p.cut[server] = time_.now();
         cut_count_++;
         report_links(p);
       });
-      if (is_mended)
-        at(ends, [this, &p, server] {
-          mended_count_ += p.cut.erase(server);
-          report_links(p);
-        });
+      if (is_mended) after(ends, [this, &p, server] { mend(p, server); });
     }
   }
   void report_links(Process& p) {
-    LinksLost event{incarnation(p), {}};
-    for (const auto& [server, since] : p.cut) event.links.push_back({server, now_ - since, "cut"});
-    if (is_worker(p) && p.stream && !p.ended) send_from(p, event);
+    if (disturbance_ != Disturbance::kCut && climate_ != Climate::kTwo) return;
+    LinksLost event{p.incarnation(), {}};
+    for (const auto& [server, since] : p.cut) event.links.push_back({server, time_.now() - since, "cut"});
+    if (p.works && p.stream && !p.ended) send_from(p, event);
   }
 
   // The rule for cut connections, applied to what was cut.
@@ -327,45 +465,29 @@ class Simulation {
       }
     }
     if (!first) return false;
-    const auto lives = [&](const Process& p) { return is_worker(p) && !p.is_gone; };
+    const auto lives = [&](const Process& p) { return p.is_worker() && !p.is_gone; };
     const auto misses = [&](const Process& p) { return lives(p) && p.cut.contains(first->second); };
     const auto live = std::ranges::count_if(processes_, lives), without = std::ranges::count_if(processes_, misses);
     if (without > live - without) return lost == Member{Role::kServer, first->second};
-    return lost.role == Role::kWorker && processes_[lost.rank].cut.contains(first->second) &&
-           processes_[lost.rank].cut.at(first->second) == first->first;
+    if (lost.role == Role::kServer || !processes_[lost.rank].cut.contains(first->second)) return false;
+    return processes_[lost.rank].cut.at(first->second) <=
+           first->first + static_cast<Millis>(kDelayMax);  // reports may overtake each other
   }
   Millis first_cut() const {
-    Millis first = now_;
+    Millis first = time_.now();
     for (const Process& p : processes_) {
       for (const auto& [server, since] : p.cut) first = p.is_gone ? first : std::min(first, since);
     }
     return first;
   }
 
-  // BSP and bounded schemes: one set. GSP: the groups. ASP: one set per worker.
-  std::vector<uint32_t> draw_sets() {
-    std::vector<uint32_t> sets(seats_);
-    switch (random_.below(3)) {
-      case 0: return {};
-      case 1: std::ranges::generate(sets, [&] { return static_cast<uint32_t>(random_.below(seats_)); }); break;
-      default: std::iota(sets.begin(), sets.end(), 0);
-    }
-    return sets;
-  }
+  // ---- The worker's loop.
 
-  // New sets that a meeting brings. Empty: the sets stay as they are. With a bound, there is one set whatever the
-  // groups.
-  std::vector<uint32_t> draw_new_sets() {
-    std::vector<uint32_t> sets(stop_set_of_.size());
-    if (random_.below(2) == 0 || disturbance_ == Disturbance::kJoin) return {};
-    std::ranges::generate(sets, [&] { return static_cast<uint32_t>(random_.below(seats_)); });
-    return sets;
-  }
-
-  // A training step begins when the gate allows it and all workers of the set have finished the step before.
+  // A training step begins when the gate allows it and the weights are here.
   void try_begin(Process& p) {
-    if (p.crashed || p.ended || p.in_barrier || p.failed) return;
-    if (p.epoch == epochs_) return leave(p, std::nullopt);
+    if (p.is_over() || p.in_barrier || p.waits != SliceWait::kNothing) return;
+    if (p.at.epoch == epochs_) return leave(p, std::nullopt);
+    if (epoch_is_over(p)) return enter_barrier(p, kMeeting);
     if (p.must_leave) {
       p.has_left = true;
       return leave(p, std::nullopt);
@@ -373,148 +495,348 @@ class Simulation {
     const bool is_held = p.held > p.passed;
     p.waits_at_gate = is_held && !p.stop_after;
     if (p.waits_at_gate) return;
-    if (is_held && p.begun >= p.stop_after->steps) return p.stop_after->meets ? come_to_border(p) : stop(p);
-    p.begun++;
-    at(1 + random_.below(p.step_ms_max), [this, &p] { finish_step(p); });
+    if (is_held && p.next >= p.stop_after->steps) return p.stop_after->meets ? come_to_border(p) : stop(p);
+    p.begun = p.next + 1;
+    audit_->begins(time_.now(), p.incarnation(), p.rank);
+    read_records(p);
+    p.waits = SliceWait::kStep;
+    later(p, 1 + random_.below(p.step_ms_max), [this, &p] { ask(p, SliceWait::kStep); });
+  }
+  bool epoch_is_over(const Process& p) const {
+    if (makes_fixed_steps()) return p.at.made >= p.at.steps;
+    return p.applied >= (p.at.epoch + 1) * kStepsOfEpoch * workers_;
   }
 
-  void finish_step(Process& p) {
-    if (p.crashed || p.ended || p.failed) return;
-    if (!p.cut.empty()) return at(50, [this, &p] { finish_step(p); });  // it waits for the server
-    std::vector<Process*>& waiting = waiting_[set_of_[p.rank]];
-    if (!std::exchange(p.repeats, false)) {
-      waiting.push_back(&p);
-      return close_round(set_of_[p.rank]);
+  // Sends a request to every slice that the wait is about.
+  void ask(Process& p, SliceWait wait) {
+    if (p.is_over()) return;
+    p.waits = wait;
+    p.open.resize(parameter_slices() + 1);
+    const bool statistics = wait == SliceWait::kStatistics || wait == SliceWait::kFirstWeights;
+    const uint32_t begin = wait == SliceWait::kStatistics ? parameter_slices() : 0;
+    const uint32_t end = parameter_slices() + (statistics ? 1 : 0);
+    for (uint32_t slice = begin; slice < end; slice++) {
+      SliceRequest& request = p.open[slice].request;
+      request = {.from = p.incarnation(), .rank = p.rank, .slice = slice, .number = ++p.requests};
+      if (wait == SliceWait::kStep || wait == SliceWait::kStatistics) request.call = SliceCall::kPush;
+      if (wait == SliceWait::kRefresh) request.call = SliceCall::kRefresh;
+      if (wait != SliceWait::kFirstWeights) request.step = slice == parameter_slices() ? p.meetings : p.next;
+      later(p, random_.below(6), [this, &p, slice, number = p.requests] { send_request(p, slice, number); });
     }
-    // The round has the gradient of the process that had this rank before, so this one is dropped.
-    const auto before = std::ranges::find(waiting, p.rank, &Process::rank);
-    if (before != waiting.end()) {
-      *before = &p;
-    } else {
-      at(delay(), [this, &p] {
-        p.applied = applied_;
-        go_on(p);
+  }
+  void repeat_requests(Process& p, uint32_t server) {
+    for (uint32_t slice = 0; slice < p.open.size(); slice++) {
+      const SliceRequest& request = p.open[slice].request;
+      if (request.number > 0 && place_of(slice) == server) send_request(p, slice, request.number);
+    }
+  }
+  void send_request(Process& p, uint32_t slice, uint64_t number) {
+    const SliceRequest& request = p.open[slice].request;
+    const uint32_t place = place_of(slice);
+    if (p.is_over() || request.number != number || p.cut.contains(place)) return;
+    for (int64_t copies = doubles() ? 2 : 1; copies > 0; copies--) {
+      Millis& arrives = p.stream_ms[place];
+      arrives = std::max({arrives, time_.now() + static_cast<Millis>(delay()), p.stuck_ms[place]});
+      time_.at(arrives, [this, request, place] {
+        if (servers_ == 0) return deliver(place, request);
+        when_awake(processes_[workers_ + place], [this, request, place] { deliver(place, request); });
       });
     }
   }
-
-  // Without changes of the members, the servers need no views.
-  bool is_in_rounds(uint32_t rank) const {
-    return !changes_members() || std::ranges::all_of(processes_, [&](const Process& p) {
-      return p.works || !p.seats || p.rounds.contains(rank);
-    });
-  }
-  // A round does not wait for workers that the servers know to be lost.
-  void close_round(uint32_t set) {
-    int64_t missing = 0;
-    for (uint32_t w = 0; w < seats_; w++) missing += set_of_[w] == set && is_in_rounds(w) ? 1 : 0;
-    for (const Process* each : waiting_[set]) missing -= is_in_rounds(each->rank) ? 1 : 0;
-    if (waiting_[set].empty() || missing > 0) return;
-    applied_ += waiting_[set].size();
-    for (Process* each : std::exchange(waiting_[set], {})) {
-      at(delay(), [this, each, applied = applied_] {
-        each->applied = applied;
-        go_on(*each);
+  template <class Message>
+  void deliver(uint32_t place, const Message& message) {
+    for (const SliceAnswer& answer : places_[place].on(time_.now(), message)) {
+      Process& p = of(answer.to);
+      later(p, delay(), [this, &p, answer, place] {
+        if (!p.cut.contains(place)) on_answer(p, answer);
       });
     }
   }
-
-  // An epoch ends when all workers together have done its steps.
-  void go_on(Process& p) {
-    if (p.applied < (p.epoch + 1) * 10 * workers_) return try_begin(p);
-    enter_barrier(p, kMeeting);
+  void on_answer(Process& p, const SliceAnswer& answer) {
+    OpenRequest& open = p.open[answer.slice];
+    if (p.is_over() || open.request.number != answer.number) return;
+    if (answer.is_refused) return be_refused(p);
+    open = {.request = {}, .answer = answer};
+    if (std::ranges::any_of(p.open, [](const OpenRequest& one) { return one.request.number > 0; })) return;
+    on_all_answers(p, std::exchange(p.waits, SliceWait::kNothing));
   }
-  // The meeting's sum says whether any worker stops; then all of them do.
-  void after_barrier(Process& p, const BarrierEnter& barrier) {
-    if (barrier.name == kInitial) {
-      has_trained_ = true;
-      return try_begin(p);
+  void on_all_answers(Process& p, SliceWait waited) {
+    p.applied = std::max(p.applied, p.open[0].answer.applied);
+    Step open = p.open[0].answer.step;
+    for (uint32_t slice = 0; slice < parameter_slices(); slice++) open = std::min(open, p.open[slice].answer.step);
+    switch (waited) {
+      case SliceWait::kStep:
+        p.next++;
+        if (policy_.backup > 0 && open > p.next) note("a worker was left behind and jumped");
+        if (policy_.backup > 0) p.next = std::max(p.next, open);
+        p.at.made++;
+        return try_begin(p);
+      case SliceWait::kFirstWeights:
+        p.next = open;
+        p.meetings = p.open[parameter_slices()].answer.step;
+        return try_begin(p);
+      case SliceWait::kRefresh: return ask(p, SliceWait::kStatistics);
+      case SliceWait::kStatistics: p.meetings++; return end_meeting(p);
+      case SliceWait::kNothing: return;
     }
-    const uint64_t border = barrier.name == kMeeting ? border_at_[barrier.seq] : 0;
-    if (border > 0) {
-      p.passed = std::max(p.passed, border);
-      p.border = 0;
-      return go_on(p);
+  }
+  // Its seat belongs to nobody or to another process.
+  void be_refused(Process& p) {
+    note("a server refused a process without a seat");
+    if (!p.is_lost) refused_wrongly_ = true;
+    fail(p, Code::kPeerLost);
+  }
+
+  // The sum at a meeting says whether any worker stops; then all of them do.
+  void after_barrier(Process& p, const BarrierEnter& barrier, const ReleaseBarrier& release) {
+    p.live.clear();
+    for (uint32_t rank = 0; rank < seats_; rank++) {
+      if (std::ranges::count(release.gone, rank) == 0) p.live.push_back(rank);
     }
-    if (barrier.name == kMeeting && stopping_meeting_ == barrier.seq) {
-      if (!p.stopping) met_at_epochs_end_ = true;
-      return leave(p, Code::kPreempted);
-    }
-    if (barrier.name == kMeeting) {
-      return enter_barrier(p, fmt::format("validation {}", p.epoch), new_sets_[p.epoch]);
-    }
-    p.epoch++;
-    go_on(p);
+    if (barrier.name == kInitial) return begin_training(p);
+    if (barrier.name == kPosition) return learn_position(p, barrier.seq);
+    if (barrier.name != kMeeting) return begin_next_epoch(p);
+    if (border_at_[barrier.seq] > 0) return pass_border(p, barrier.seq, release.joined);
+    p.stops = stopping_meeting_ == barrier.seq;
+    if (p.stops && !p.stopping) met_at_epochs_end_ = true;
+    if (!p.stops && divides_records()) audit_->ends_epoch(time_.now(), p.at.epoch);
+    ask(p, has_same_weights() ? SliceWait::kStatistics : SliceWait::kRefresh);
+  }
+  void begin_training(Process& p) {
+    has_trained_ = true;
+    begin_epoch(p);
+    try_begin(p);
+  }
+  // The weights and statistics are those of all workers.
+  void end_meeting(Process& p) {
+    if (p.stops) return leave(p, Code::kPreempted);
+    enter_barrier(p, fmt::format("validation {}", p.at.epoch), new_sets_[p.at.epoch]);
+  }
+  void begin_next_epoch(Process& p) {
+    p.at.epoch++;
+    begin_epoch(p);
+    try_begin(p);
   }
   void stop(Process& p) {
     p.stopping = true;
     stopping_meeting_ = p.barriers;
     enter_barrier(p, kMeeting);
   }
-
   void come_to_border(Process& p) {
     p.border = p.stop_after->number;
     enter_barrier(p, kMeeting);
   }
+  void pass_border(Process& p, uint64_t seq, const std::vector<uint32_t>& newcomers) {
+    p.passed = std::max(p.passed, border_at_[seq]);
+    p.border = 0;
+    p.newcomers = newcomers;
+    if (!is_new(p, p.rank)) divide_rest(p, seq + 1);
+    if (newcomers.empty()) return try_begin(p);
+    enter_barrier(p, kPosition);
+  }
+  static bool is_new(const Process& p, uint32_t rank) { return std::ranges::count(p.newcomers, rank) > 0; }
+  // The first of the workers that were there before hands its position over. If it is lost meanwhile, the next one
+  // does so.
+  bool hands_over(const Process& p) const {
+    const auto first = std::ranges::find_if(p.live, [&](uint32_t rank) { return !is_new(p, rank); });
+    return first != p.live.end() && *first == p.rank;
+  }
+  void learn_position(Process& p, uint64_t seq) {
+    const auto position = position_at_.find(seq);
+    if (position == position_at_.end()) {
+      note("the position was not handed over");
+      const bool is_any_old = !std::ranges::all_of(p.live, [&](uint32_t rank) { return is_new(p, rank); });
+      if (is_any_old) return enter_barrier(p, kPosition);
+      p.is_to_end = true;
+      return fail(p, Code::kPeerLost);
+    }
+    if (!is_new(p, p.rank)) return try_begin(p);
+    p.at = position->second;
+    take_part(p);
+    ask(p, SliceWait::kFirstWeights);
+  }
 
   void enter_barrier(Process& p, const std::string& name, const std::vector<uint32_t>& stop_set_of = {}) {
-    if (p.crashed || p.ended || p.failed) return;
-    p.in_barrier = BarrierEnter{incarnation(p), name, p.barriers, "1 numbers", 0, stop_set_of, p.border};
+    if (p.is_over()) return;
+    p.in_barrier = BarrierEnter{p.incarnation(), name, p.barriers, "1 numbers", 0, stop_set_of, p.border};
     ask_barrier(p);
   }
   void ask_barrier(Process& p) {
     p.call++;
-    at(delay(), [this, &p, call = p.call, event = *p.in_barrier] {
+    after(delay(), [this, &p, call = p.call, event = *p.in_barrier] {
       p.asked = call;
-      border_at_[event.seq] = std::max(border_at_[event.seq], event.border);
+      if (!event.joins && event.seq == released_) look_at_entry(p, event);
       send(event);
     });
+  }
+  // The scheduler counts the entry.
+  void look_at_entry(const Process& p, const BarrierEnter& event) {
+    if (p.is_lost) return;
+    border_at_[event.seq] = std::max(border_at_[event.seq], event.border);
+    if (event.name == kPosition && hands_over(p)) position_at_.try_emplace(event.seq, p.at);
+    audit_->enters(p.rank);
+    if (where_ == Where::kDraining && event.border == hold_) set_where(Where::kMeeting);
   }
   // An answer to a call that broke is lost.
   void answer_barrier(Process& p, const std::function<void()>& answer) {
     const std::optional<uint64_t> call = std::exchange(p.asked, std::nullopt);
     if (!call) return;
-    at(delay(), [&p, call, answer] {
-      if (p.call == *call && !p.call_broke && p.in_barrier && !p.crashed && !p.ended && !p.failed) answer();
+    later(p, delay(), [&p, call, answer] {
+      if (p.call == *call && !p.call_broke && p.in_barrier && !p.is_over()) answer();
     });
   }
 
   void leave(Process& p, std::optional<Code> failure) {
     p.ended = true;
-    send_from(p, Done{incarnation(p), failure, "", p.begun, p.has_left});
+    send_from(p, Done{p.incarnation(), failure, "", p.begun, p.has_left});
+  }
+  void fail(Process& p, Code code) {
+    if (p.is_over()) return;
+    p.failed = true;
+    leave(p, code);
+  }
+
+  // ---- The records of an epoch. Without the same weights, only numbers of steps.
+
+  void begin_epoch(Process& p) {
+    p.at.rest = {};
+    p.at.made = 0;
+    p.at.members = p.live;
+    p.at.division = p.barriers;
+    const auto workers = static_cast<int64_t>(p.live.size());
+    p.at.steps = divide_up(records_, workers * kBatch);
+    take_part(p);
+  }
+  // As the workers do: see divide_rest_among_live() in train/trainer.cc.
+  void divide_rest(Process& p, uint64_t division) {
+    if (p.live == p.at.members && p.newcomers.empty()) return;
+    const auto before = static_cast<int64_t>(p.at.members.size()), now = static_cast<int64_t>(p.live.size());
+    if (before != now) {
+      add_read(p.at, before);
+      p.at.steps = divides_records() ? divide_up(data::count_left(p.at.rest), now * kBatch)
+                                     : divide_up((p.at.steps - p.at.made) * before, now);
+      p.at.made = 0;
+    }
+    p.at.members = p.live;
+    p.at.division = division;
+    take_part(p);
+  }
+  void add_read(SimulatedPosition& at, int64_t workers) const {
+    data::EpochRest& rest = at.rest;
+    const int64_t records = rest.read.empty() ? records_ : data::count_left(rest);
+    rest.read.push_back({.shares = data::equal_shares(records, workers), .records = at.made * kBatch});
+  }
+  // The worker's part of the position's records.
+  void take_part(Process& p) {
+    p.reading.clear();
+    if (!divides_records()) return;
+    std::vector<int64_t> left(static_cast<size_t>(records_));
+    std::iota(left.begin(), left.end(), 0);
+    if (!p.at.rest.read.empty()) {
+      left = data::records_left(p.at.rest, 0, {.shuffle = false}, [](int64_t) { return 1; });
+    }
+    const auto own = std::ranges::find(p.at.members, p.rank) - p.at.members.begin();
+    const data::Share share =
+        data::equal_share(static_cast<int64_t>(left.size()), own, static_cast<int64_t>(p.at.members.size()));
+    for (int64_t i = share.begin + p.at.made * kBatch; i < share.end; i++) {
+      p.reading.push_back(left[static_cast<size_t>(i)]);
+    }
+    std::ranges::reverse(p.reading);
+    audit_->divides(time_.now(), p.incarnation(), p.at.epoch, p.at.division, p.at.members.size(), p.reading);
+  }
+  // The next batch. A worker whose part is at its end reads records of it again, which does not count.
+  void read_records(Process& p) {
+    std::vector<int64_t> batch;
+    while (std::ssize(batch) < kBatch && !p.reading.empty()) {
+      batch.push_back(p.reading.back());
+      p.reading.pop_back();
+    }
+    if (divides_records()) audit_->reads(p.incarnation(), p.rank, p.next, p.at.epoch, batch);
+  }
+  static int64_t divide_up(int64_t count, int64_t by) { return (count + by - 1) / by; }
+
+  // ---- What the scheduler decides.
+
+  // Where the job is, as its processes see it.
+  enum class Where {
+    kGathering,
+    kPreparing,
+    kStarting,
+    kRunning,
+    kHolding,
+    kDraining,  // on the way to a border
+    kMeeting,   // somebody is at the border
+    kStopping,
+    kFinishing,
+    kFailing,
+    kEnded,
+  };
+  bool is_near_border() const {
+    return where_ == Where::kHolding || where_ == Where::kDraining || where_ == Where::kMeeting;
+  }
+  void set_where(Where where) {
+    if (std::exchange(where_, where) == where) return;
+    if (targets_.erase(where) == 0) return;
+    if (where == Where::kHolding && climate_ == Climate::kCrashes) return lose_first();
+    after(random_.below(where == Where::kStarting ? 15 : 60), [this] { fault(); });
+  }
+  std::string_view loss_here() const {
+    switch (where_) {
+      case Where::kPreparing: return "a process was lost while preparing";
+      case Where::kRunning: return "a process was lost while running";
+      case Where::kHolding: return "a process was lost while holding";
+      case Where::kDraining: return "a process was lost while draining";
+      case Where::kMeeting: return "a process was lost while meeting";
+      case Where::kStopping: return "a process was lost while stopping";
+      case Where::kFinishing: return "a process was lost while finishing";
+      default: return "a process was lost while failing";
+    }
   }
 
   Process& of(Incarnation id) { return processes_.at(1'000 - id); }
 
   void send(const Event& event) {
-    if (const auto* done = std::get_if<Done>(&event)) of(done->incarnation).is_gone = true;
+    if (const auto* done = std::get_if<Done>(&event)) note_end(of(done->incarnation));
     std::vector<Effect> out;
-    machine_->on(now_, event, out);
+    machine_->on(time_.now(), event, out);
     for (const Effect& effect : out) std::visit([this](const auto& e) { carry_out(e); }, effect);
   }
+  void note_end(Process& p) {
+    p.is_gone = true;
+    audit_->has_ended(p.incarnation());
+  }
 
-  void carry_out(const Start&) { send(Ready{stop_set_of_}); }
-  // A server begins with the view of the start.
-  void begin_serving(Process& p) {
+  void carry_out(const Start& e) {
+    set_where(Where::kStarting);
     View view{.workers = std::vector<Seat>(seats_, {.incarnation = 0, .state = Seat::State::kEmpty})};
-    for (uint32_t rank = 0; rank < workers_; rank++) {
-      view.workers[rank] = Seat{.incarnation = incarnation(processes_[rank])};
-      p.rounds.insert(rank);
+    for (const Node& node : e.nodes) {
+      if (node.member.role == Role::kWorker) view.workers[node.member.rank] = Seat{.incarnation = node.incarnation};
     }
-    p.seats.emplace(std::move(view));
+    const std::vector<std::vector<uint32_t>> slices_of = slices_of_places();
+    for (uint32_t place = 0; place < places(); place++) {
+      std::vector<SimulatedServer::SliceKind> slices;
+      for (const uint32_t slice : slices_of[place]) {
+        const bool is_statistic = slice == parameter_slices();
+        slices.push_back({slice, is_statistic ? bsp(seats_) : policy_, is_statistic});
+      }
+      places_.emplace_back(place, view, slices, *audit_);
+    }
+    see(view);
+    send(Ready{stop_set_of_});
   }
   void become_member(Process& p) {
     if (std::exchange(p.admitted, true)) return;
-    if (!p.works) begin_serving(p);
+    if (p.works) p.seat.emplace(p.rank, p.incarnation());
     open_stream(p);
     heartbeat(p);
   }
   // It opens its data, which takes a while, and joins once more.
   void carry_out(const Prepare& e) {
+    set_where(Where::kPreparing);
     Process& p = of(e.node.incarnation);
-    at(delay(), [this, &p] {
+    later(p, delay(), [this, &p] {
       become_member(p);
-      at(random_.below(3'000), [this, &p] {
+      later(p, random_.below(3'000), [this, &p] {
         p.prepared = true;
         if (!p.ended) join(p);
       });
@@ -523,44 +845,62 @@ class Simulation {
   void carry_out(const Admit& e) {
     Process& p = of(e.node.incarnation);
     if (p.is_late) return admit_late(p, e.node.member.rank);
-    at(delay(), [this, &p] {
+    set_where(Where::kRunning);
+    later(p, delay(), [this, &p] {
       become_member(p);
-      if (!is_worker(p) || std::exchange(p.trains, true)) return;
-      if (!changes_members()) return try_begin(p);
-      p.in_barrier = BarrierEnter{incarnation(p), kInitial, p.barriers, "0 numbers", 0, {}, 0, true};
+      if (!p.is_worker() || std::exchange(p.trains, true)) return;
+      p.in_barrier = BarrierEnter{p.incarnation(), kInitial, p.barriers, "0 numbers", 0, {}, 0, true};
       ask_barrier(p);
     });
   }
   // It prepares itself, and then asks for a border.
   void admit_late(Process& p, uint32_t rank) {
     p.rank = rank;
-    const bool is_known = std::ranges::all_of(processes_, [&](const Process& other) {
-      return other.works || other.ended || other.accepts.contains(incarnation(p));
-    });
-    has_joined_early_ = has_joined_early_ || !is_known;
-    at(delay(), [this, &p] {
-      if (p.crashed || p.ended) return;
+    audit_->admits(time_.now(), p.incarnation(), rank);
+    later(p, delay(), [this, &p] {
+      if (p.ended) return;
       become_member(p);
-      at(random_.below(1'500), [this, &p] {
-        if (p.crashed || p.ended || p.failed) return;
-        p.in_barrier = BarrierEnter{.incarnation = incarnation(p), .name = "joining", .joins = true};
+      later(p, random_.below(1'500), [this, &p] {
+        if (p.is_over()) return;
+        p.in_barrier = BarrierEnter{.incarnation = p.incarnation(), .name = "joining", .joins = true};
         ask_barrier(p);
       });
     });
   }
   void carry_out(const Tell& e) {
     Process& p = of(e.to);
-    p.is_told_to_leave = p.is_told_to_leave || std::holds_alternative<LeaveJob>(e.notice);
+    p.is_to_end = p.is_to_end || std::holds_alternative<LeaveJob>(e.notice);
+    if (const auto* view = std::get_if<View>(&e.notice)) see(*view);
+    if (const auto* hold = std::get_if<Hold>(&e.notice); hold != nullptr && hold->number > hold_) {
+      hold_ = hold->number;
+      set_where(Where::kHolding);
+    }
+    if (const auto* stop = std::get_if<StopAfter>(&e.notice); stop != nullptr && where_ == Where::kHolding) {
+      set_where(stop->meets ? Where::kDraining : Where::kStopping);
+    }
+    if (std::holds_alternative<Finish>(e.notice)) set_where(Where::kFinishing);
+    if (std::holds_alternative<StopJob>(e.notice)) set_where(Where::kFailing);
     if (!p.stream) return;  // lost with the stream
-    const Notice notice = e.notice;
-    at(delay(), [this, &p, notice] {
-      if (!p.crashed && !p.ended) std::visit([&](const auto& n) { hear(p, n); }, notice);
-    });
+    for (int64_t copies = doubles() ? 2 : 1; copies > 0; copies--) {
+      const int64_t on_its_way = copies == 2 ? random_.below(600) : delay(), after_sleep = random_.below(200);
+      after(on_its_way, [this, &p, after_sleep, notice = e.notice] {
+        // What a process has to do when it wakes may come before the news.
+        later(p, time_.now() < p.asleep_until ? sleep_left(p) + after_sleep : 0, [this, &p, notice] {
+          if (!p.ended) std::visit([&](const auto& n) { hear(p, n); }, notice);
+        });
+      });
+    }
+  }
+  int64_t sleep_left(const Process& p) const { return static_cast<int64_t>(p.asleep_until - time_.now()); }
+  void see(const View& view) {
+    if (places_.empty() || (seen_view_ && view.number <= *seen_view_)) return;
+    seen_view_ = view.number;
+    audit_->scheduler_has(time_.now(), view.number, SimulatedServer::seen(view));
   }
   void hear(Process& p, const Hold& n) {
     if (n.number > p.held) p.stop_after.reset();
     p.held = std::max(p.held, n.number);
-    send_from(p, Held{incarnation(p), n.number, p.begun});
+    send_from(p, Held{p.incarnation(), n.number, p.begun});
   }
   void hear(Process& p, const StopAfter& n) {
     if (n.number < p.held) return;
@@ -573,154 +913,170 @@ class Simulation {
     if (p.waits_at_gate) try_begin(p);
   }
   void hear(Process& p, const StopJob& n) {
-    p.failed = true;
-    last_heard_ms_ = now_;
+    last_heard_ms_ = time_.now();
     heard_.push_back(n.message);
-    leave(p, n.code);
+    fail(p, n.code);
   }
   void hear(Process& p, const Finish&) { leave(p, std::nullopt); }
-  // A server takes workers that are gone out of the rounds; the gradient of one that has finished its step still
-  // counts.
   void hear(Process& p, const View& view) {
-    if (p.works) return;
-    std::vector<seat::ServerEffect> effects;
-    p.seats->on(view, effects);
-    for (const seat::ServerEffect& effect : effects) {
-      if (const auto* admit = std::get_if<seat::AdmitStreams>(&effect)) p.accepts.insert(admit->incarnation);
-      if (const auto* joins = std::get_if<seat::JoinRounds>(&effect)) {
-        p.rounds.insert(joins->rank);
-        begins_[joins->rank] = joins->begin;
-      }
-      const auto* leaves = std::get_if<seat::LeaveRounds>(&effect);
-      if (leaves == nullptr) continue;
-      p.rounds.erase(leaves->rank);
-      close_round(set_of_[leaves->rank]);
+    if (p.works) {
+      if (p.seat && !p.seat->on(view)) fail(p, Code::kPeerLost);
+      return;
     }
-    send_from(p, Viewed{incarnation(p), view.number});
+    deliver(p.rank, view);
+    send_from(p, Viewed{p.incarnation(), view.number});
   }
-  // The steps that the newest weights of a set contain: those with which its other workers compute.
-  uint64_t applied_in(uint32_t set) const {
-    for (const Process& p : processes_) {
-      const bool is_here = is_worker(p) && p.in_barrier && !p.crashed && !p.ended && !p.in_barrier->joins;
-      if (is_here && set_of_[p.rank] == set) return p.applied;
-    }
-    return applied_;
-  }
+
   // Workers that begin with this barrier are where the others are.
   void let_in(const ReleaseBarrier& e) {
-    const auto other = std::ranges::find_if(
-        processes_, [&](const Process& p) { return is_worker(p) && !p.ended && !p.crashed && p.in_barrier; });
-    for (const uint32_t rank : e.joined) {
-      const auto waits = [&](const Process& p) {
-        return p.in_barrier && p.in_barrier->joins && !p.takes_part && p.rank == rank && !p.ended;
-      };
-      auto found = std::ranges::find_if(processes_, [&](const Process& p) { return waits(p) && !p.crashed; });
-      if (found == processes_.end()) found = std::ranges::find_if(processes_, waits);
-      if (found == processes_.end()) continue;
-      has_joined_early_ = has_joined_early_ || !is_in_rounds(rank);
-      found->takes_part = true;
-      found->begun = begins_[rank];
-      if (other != processes_.end()) found->epoch = other->epoch;
-      found->applied = applied_in(set_of_[rank]);
-      found->repeats = std::ranges::count(waiting_[set_of_[rank]], rank, &Process::rank) > 0;
-      found->barriers = e.seq;
-      found->in_barrier->name = kMeeting;
-      found->in_barrier->seq = e.seq;
+    for (Process& p : processes_) {
+      const bool waits = p.in_barrier && p.in_barrier->joins && !p.takes_part && !p.is_gone && p.admitted;
+      if (!waits || p.is_lost || std::ranges::count(e.joined, p.rank) == 0) continue;
+      p.takes_part = true;
+      p.barriers = e.seq;
+      p.in_barrier->name = kMeeting;
+      p.in_barrier->seq = e.seq;
     }
   }
   void carry_out(const ReleaseBarrier& e) {
+    released_ = e.seq + 1;
+    replies_[e.seq] = e;
+    audit_->releases();
     let_in(e);
     const auto inside = [](const Process& p) { return p.in_barrier && !p.in_barrier->stop_set_of.empty(); };
     if (const auto one = std::ranges::find_if(processes_, inside); one != processes_.end()) {
-      set_of_ = one->in_barrier->stop_set_of;
-      for (const Process& p : processes_) begun_after_[e.seq] = std::max(begun_after_[e.seq], p.begun);
-      regrouped_++;
+      regroup(one->in_barrier->stop_set_of, e.seq);
     }
     if (border_at_[e.seq] > 0) look_at_border(e);
     for (Process& p : processes_) {
-      if (!is_worker(p) || p.ended) continue;
+      if (!p.is_worker() || p.ended || p.is_lost) continue;
       if (!p.in_barrier && !p.crashed) early_ = true;
       pass_barrier(p, e.seq);
     }
   }
-  // The workers of a set are all between the same two steps.
+  void regroup(const std::vector<uint32_t>& group_of, uint64_t seq) {
+    set_of_ = group_of;
+    Step step = 0;
+    for (SimulatedServer& place : places_) step = place.regroup(group_of);
+    audit_->begins_rounds(group_of, step);
+    begins_at_[seq] = step;
+    regrouped_++;
+  }
+  // The workers of a group are all between the same two steps.
   void look_at_border(const ReleaseBarrier& e) {
-    borders_++;
+    note("a border was passed");
+    set_where(Where::kRunning);
     if (stands_still_ && !was_asked_to_stop_) {
       const auto is_vacant = [&](uint32_t rank) { return std::ranges::count(e.gone, rank) > 0; };
       has_gone_on_without_ = has_gone_on_without_ || std::ranges::any_of(vacant_, is_vacant);
     }
-    std::map<uint32_t, std::set<uint64_t>> begun;
+    std::map<uint32_t, std::set<uint64_t>> next;
     for (const Process& p : processes_) {
-      const bool is_here = is_worker(p) && !p.crashed && !p.ended && std::ranges::count(e.gone, p.rank) == 0;
-      if (is_here) begun[set_of_[p.rank]].insert(p.begun);
+      const bool is_old = p.is_worker() && !p.is_over() && !p.is_lost && std::ranges::count(e.joined, p.rank) == 0;
+      if (is_old) next[policy_.group_of[p.rank]].insert(p.next);
     }
-    uneven_ = uneven_ || std::ranges::any_of(begun, [](const auto& of_set) { return of_set.second.size() > 1; });
+    uneven_ = uneven_ || std::ranges::any_of(next, [](const auto& of_group) { return of_group.second.size() > 1; });
   }
   void carry_out(const RepeatBarrier& e) { pass_barrier(of(e.to), e.seq); }
   void pass_barrier(Process& p, uint64_t seq) {
     answer_barrier(p, [this, &p, seq] {
       if (p.barriers != seq) early_ = true;
       p.barriers++;
-      if (const auto begun = begun_after_.find(seq); begun != begun_after_.end()) p.begun = begun->second;
-      after_barrier(p, *std::exchange(p.in_barrier, std::nullopt));
+      if (const auto begins = begins_at_.find(seq); begins != begins_at_.end()) p.next = p.begun = begins->second;
+      after_barrier(p, *std::exchange(p.in_barrier, std::nullopt), replies_.at(seq));
     });
   }
   void carry_out(const Refuse& e) { turn_away(of(e.incarnation)); }
   void carry_out(const Reject& e) { turn_away(of(e.incarnation)); }
   void turn_away(Process& p) {
-    if (!p.is_late || p.takes_part || std::exchange(p.ended, true)) return;
-    if (!p.crashed) turned_away_++;
+    if (p.is_over() || (!p.is_late && !p.is_lost)) return;
+    note(p.is_lost ? "a lost process was told so" : "a worker was turned away");
+    later(p, delay(), [this, &p] { fail(p, Code::kPeerLost); });
+    if (!p.is_lost) p.ended = true;
   }
   void carry_out(const DeclareJoined& e) {
-    trace_ += fmt::format("{} joined {}\n", now_, to_text(e.member));
-    joined_++;
-    replaced_ += vacant_.erase(e.member.rank);
+    trace_ += fmt::format("{} joined {}\n", time_.now(), to_text(e.member));
+    note(vacant_.erase(e.member.rank) > 0 ? "a lost worker was replaced" : "a worker joined");
+    audit_->is_taken(e.member.rank);
   }
   void carry_out(const DeclareDropped& e) {
-    trace_ += fmt::format("{} dropped {}: {}\n", now_, to_text(e.member), e.why);
-    dropped_++;
+    trace_ += fmt::format("{} dropped {}: {}\n", time_.now(), to_text(e.member), e.why);
+    note("a joining worker was dropped");
+    for (Process& p : processes_) {
+      if (p.is_late && !p.takes_part && p.rank == e.member.rank && p.admitted && p.crashed) p.is_lost = true;
+    }
   }
   void carry_out(const DeclareLost& e) {
-    trace_ += fmt::format("{} lost {}: {}\n", now_, to_text(e.member), e.why);
+    trace_ += fmt::format("{} lost {}: {}\n", time_.now(), to_text(e.member), e.why);
     lost_ = e.member;
-    if (e.continues) continued_++;
-    if (e.continues && waits_) {
-      vacant_.insert(e.member.rank);
-      const int64_t tries = random_.below(8) == 0 ? 0 : 3;
-      for (int64_t i = 0; i < tries; i++) {
-        at(i * 2'500 + random_.below(1'000), [this, rank = e.member.rank] {
-          if (vacant_.contains(rank)) start_late(rank);
-        });
+    note(loss_here());
+    const bool is_worker = e.member.role == Role::kWorker;
+    Process& p = is_worker ? seated(e.member.rank) : processes_[workers_ + e.member.rank];
+    p.is_lost = e.continues;
+    p.is_to_end = true;
+    if (p.is_lost) p.lost_ms = time_.now();
+    has_lost_server_ = has_lost_server_ || !is_worker;
+    if (p.is_lost && !p.crashed) note("a process was lost that lives");
+    if (e.continues) continue_without(p);
+    is_right_one_lost_ = is_lost_by_rule(e.member);
+    since_first_cut_ms_ = time_.now() - first_cut();
+  }
+  // The process that has this rank.
+  Process& seated(uint32_t rank) {
+    for (auto p = processes_.rbegin(); p != processes_.rend(); ++p) {
+      if (p->is_worker() && p->rank == rank && !p->is_lost) return *p;
+    }
+    return processes_[rank];
+  }
+  void continue_without(Process& p) {
+    note("a job continued without a lost worker");
+    for (const Process& other : processes_) {
+      if (other.works && !other.takes_part && other.in_barrier && !other.is_over()) {
+        note("a worker was lost while another one was about to begin");
+        break;
       }
     }
-    is_right_one_lost_ = is_lost_by_rule(e.member);
-    since_first_cut_ms_ = now_ - first_cut();
+    audit_->has_lost(p.incarnation());
+    if (!waits_) return;
+    vacant_.insert(p.rank);
+    audit_->is_vacant(time_.now(), p.rank);
+    const int64_t tries = random_.below(8) == 0 ? 0 : 3;
+    for (int64_t i = 0; i < tries; i++) {
+      after(i * 2'500 + random_.below(1'000), [this, rank = p.rank] {
+        if (vacant_.contains(rank)) start_late(rank);
+      });
+    }
   }
   void carry_out(const DeclareLeft& e) {
-    trace_ += fmt::format("{} left {}\n", now_, to_text(e.member));
-    gone_well_++;
+    trace_ += fmt::format("{} left {}\n", time_.now(), to_text(e.member));
+    note("a worker left");
+    for (const Process& p : processes_) {
+      if (p.has_left && p.rank == e.member.rank) audit_->has_left(p.incarnation());
+    }
     unanswered_.erase(e.member.rank);
   }
   void carry_out(const RefuseLeave& e) {
-    trace_ += fmt::format("{} {}\n", now_, e.why);
-    refused_++;
+    trace_ += fmt::format("{} {}\n", time_.now(), e.why);
+    note("a request to leave was refused");
     unanswered_.erase(e.rank);
   }
-  void carry_out(const LogMissing& e) { trace_ += fmt::format("{} missing {}\n", now_, to_text(e.missing)); }
+  void carry_out(const LogMissing& e) { trace_ += fmt::format("{} missing {}\n", time_.now(), to_text(e.missing)); }
   void carry_out(const End& e) {
     failure_ = e.failure;
     has_lacked_replacement_ = e.failure && e.failure->message.find("--rejoin-timeout") != std::string::npos;
-    trace_ += fmt::format("{} end {}\n", now_, e.failure ? e.failure->message : "well");
+    trace_ += fmt::format("{} end {}\n", time_.now(), e.failure ? e.failure->message : "well");
+    if (!e.failure) note("a job ended well");
+    if (has_lacked_replacement_) note("nobody took the place of a lost worker");
+    if (e.failure && e.failure->code == Code::kPreempted && has_trained_) note("a job was stopped");
   }
 
-  Outcome outcome() const {
+  Outcome outcome() {
     Outcome result;
     result.ended = machine_->ended();
     result.failure = failure_;
     result.heard = heard_;
     result.barrier_was_early = early_;
-    result.stopping_ms = now_ - stop_ms_;
+    result.stopping_ms = time_.now() - stop_ms_;
     result.met_at_epochs_end = met_at_epochs_end_;
     result.reconnects = reconnects_;
     result.regrouped = regrouped_;
@@ -731,61 +1087,63 @@ class Simulation {
     result.since_first_cut_ms = since_first_cut_ms_;
     result.steps_of_set.resize(seats_);
     result.trace = trace_;
-    result.continued = continued_;
-    result.left = gone_well_;
-    result.refused = refused_;
-    result.borders = borders_;
     result.border_was_uneven = uneven_;
-    result.drained_all = drained_all_;
     result.unanswered = unanswered_;
     result.has_trained = has_trained_;
-    result.joined = joined_;
-    result.dropped = dropped_;
-    result.turned_away = turned_away_;
-    result.replaced = replaced_;
-    result.has_joined_early = has_joined_early_;
+    result.has_lost_server = has_lost_server_;
     result.has_gone_on_without = has_gone_on_without_;
     result.has_lacked_replacement = has_lacked_replacement_;
-    result.has_survivor = std::ranges::any_of(
-        processes_, [&](const Process& p) { return is_worker(p) && p.failed && !p.crashed && !p.is_told_to_leave; });
+    result.broken = refused_wrongly_ ? "a server refused a worker that has its seat" : audit_->broken();
+    result.paths = paths_;
+    for (const auto& [path, count] : audit_->paths()) result.paths[path] += count;
+    result.has_survivor = std::ranges::any_of(processes_, [&](const Process& p) {
+      return p.is_worker() && p.failed && !p.crashed && !p.is_lost && !p.is_to_end;
+    });
     if (crashed_ != nullptr && !heard_.empty()) result.detection_ms = last_heard_ms_ - crashed_ms_;
     for (const Process& p : processes_) {
-      const bool has_heard = !p.is_late || p.admitted;  // the scheduler's process refuses it when the job has ended
+      // The scheduler's process refuses a late one when the job has ended, and lost ones may still sleep.
+      const bool has_heard = (!p.is_late || p.admitted) && time_.now() >= std::max(p.asleep_until, p.lost_ms) + 1'500;
       if (!p.crashed && !p.ended && has_heard) result.survivors_ended = false;
-      if (is_worker(p) && p.ended && !p.has_left && !p.crashed) {
-        result.steps_of_set[set_of_[p.rank]].push_back(p.begun);
+      if (p.is_worker() && p.ended && !p.has_left && !p.crashed && !p.is_lost) {
+        result.steps_of_set[set_of_[p.rank]].push_back(p.next);
       }
       if (p.stop_after && !p.stop_after->meets) result.was_stopped = true;
+      if (p.is_worker() && p.ended && p.at.epoch == epochs_) result.has_finished = true;
     }
     return result;
   }
 
   RandomStream random_;
-  Disturbance disturbance_;
-  bool one_lacks_index_;  // the last worker: all are prepared before the job starts
+  Disturbance disturbance_ = Disturbance::kCalm;
+  std::optional<Climate> climate_;
+  Scheme scheme_ = Scheme::kBsp;
+  bool one_lacks_index_ = false;  // the last worker: all are prepared before the job starts
   uint32_t workers_ = 1, servers_ = 0, seats_ = 1;
   bool waits_ = false, stands_still_ = false;  // for a worker in the place of a lost one
   uint64_t epochs_ = 0;
+  int64_t records_ = 0;
+  Policy policy_;
   std::vector<uint32_t> stop_set_of_;            // as in Ready
   std::vector<uint32_t> set_of_;                 // the current set of each worker; never empty
   std::vector<std::vector<uint32_t>> new_sets_;  // by epoch; they hold from its end on
-  std::map<uint64_t, uint64_t> begun_after_;     // by barrier with new sets: number of steps from which all continue
+  std::map<uint64_t, uint64_t> begins_at_;       // by barrier with new sets: the step from which all continue
   uint64_t regrouped_ = 0;
+  SimulatedTime time_;
   std::unique_ptr<Machine> machine_;
+  std::optional<simulated::Audit> audit_;
+  std::deque<SimulatedServer> places_;
   std::deque<Process> processes_;
-  std::set<uint32_t> vacant_;            // the ranks of lost workers that nobody has replaced
-  std::map<uint32_t, uint64_t> begins_;  // by rank: the first step of the worker that has joined last
-  uint64_t joined_ = 0, dropped_ = 0, turned_away_ = 0, replaced_ = 0;
-  bool has_joined_early_ = false, has_gone_on_without_ = false, has_lacked_replacement_ = false;
+  Where where_ = Where::kGathering;
+  std::multiset<Where> targets_;  // where the next faults come
+  uint64_t hold_ = 0;             // number of the newest Hold
+  std::optional<uint64_t> seen_view_;
+  std::map<std::string_view, uint64_t> paths_;
+  std::set<uint32_t> vacant_;  // the ranks of lost workers that nobody has replaced
+  bool has_gone_on_without_ = false, has_lacked_replacement_ = false, has_lost_server_ = false;
+  bool refused_wrongly_ = false;
   bool was_asked_to_stop_ = false;
-  uint64_t continued_ = 0, gone_well_ = 0, refused_ = 0, drained_all_ = 0;
   std::set<uint32_t> unanswered_;
   bool has_trained_ = false;
-  std::vector<std::vector<Process*>> waiting_;  // by set: workers that have finished its step
-  uint64_t applied_ = 0;                        // steps
-  std::priority_queue<Timed> queue_;
-  uint64_t order_ = 0;
-  Millis now_ = 0;
   Process* crashed_ = nullptr;
   Millis crashed_ms_ = 0, last_heard_ms_ = 0, stop_ms_ = 0;
   std::vector<std::string> heard_;
@@ -794,8 +1152,10 @@ class Simulation {
   bool is_right_one_lost_ = false;
   Millis since_first_cut_ms_ = 0;
   std::optional<StopJob> failure_;
-  std::map<uint64_t, uint64_t> border_at_;  // by barrier: the border of a worker that came to it; 0: none
-  uint64_t borders_ = 0;
+  uint64_t released_ = 0;                              // number of barriers
+  std::map<uint64_t, ReleaseBarrier> replies_;         // by barrier
+  std::map<uint64_t, uint64_t> border_at_;             // by barrier: the border of a worker that came to it; 0: none
+  std::map<uint64_t, SimulatedPosition> position_at_;  // by barrier: the position that a worker has handed over
   bool uneven_ = false;
   bool early_ = false, met_at_epochs_end_ = false;
   std::optional<uint64_t> stopping_meeting_;  // number of the meeting
@@ -805,6 +1165,9 @@ class Simulation {
 
 inline Outcome simulate(uint64_t seed, Disturbance disturbance) {
   return Simulation(seed, disturbance).run();
+}
+inline Outcome simulate(uint64_t seed, const Course& course) {
+  return Simulation(seed, course).run();
 }
 
 }  // namespace dtrain::sync::membership

@@ -1,0 +1,117 @@
+// A process of a simulated job (simulated_members.h), and what it has to do at which time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/loading/epoch_rest.h"
+#include "simulated_servers.h"
+#include "sync/membership.h"
+#include "sync/seat.h"
+
+namespace dtrain::sync::membership {
+
+// What is to happen, in the order of time; what is added first comes first at equal times.
+class SimulatedTime {
+ public:
+  [[nodiscard]] Millis now() const { return now_; }
+  [[nodiscard]] bool empty() const { return heap_.empty(); }
+  void at(Millis when, std::function<void()> what) {
+    heap_.push_back({std::max(when, now_), order_++, std::move(what)});
+    std::ranges::push_heap(heap_, is_later);
+  }
+  void step() {
+    std::ranges::pop_heap(heap_, is_later);
+    const Timed next = std::move(heap_.back());
+    heap_.pop_back();
+    now_ = next.when;
+    next.what();
+  }
+
+ private:
+  struct Timed {
+    Millis when = 0;
+    uint64_t order = 0;
+    std::function<void()> what;
+  };
+  static bool is_later(const Timed& a, const Timed& b) {
+    return a.when != b.when ? a.when > b.when : a.order > b.order;
+  }
+  std::vector<Timed> heap_;
+  uint64_t order_ = 0;
+  Millis now_ = 0;
+};
+
+// Where a worker is in the run. All workers of a job have the same position at a meeting.
+struct SimulatedPosition {
+  uint64_t epoch = 0;
+  // If every worker makes the same number of steps in an epoch: how many since the records were last divided, and how
+  // many there are in all.
+  int64_t made = 0, steps = 0;
+  data::EpochRest rest = {};           // what other workers have read of the epoch
+  uint64_t division = 0;               // numbers the divisions of the records
+  std::vector<uint32_t> members = {};  // the ranks that divide the records
+};
+
+// For what a worker waits until all its requests to slices are answered.
+enum class SliceWait { kNothing, kStep, kFirstWeights, kRefresh, kStatistics };
+
+struct OpenRequest {
+  SliceRequest request = {};  // number 0: none
+  SliceAnswer answer = {};    // to the last request
+};
+
+struct SimulatedProcess {
+  uint32_t id = 0;
+  bool works = false;  // whether it is a worker
+  uint32_t rank = 0;
+  bool is_late = false, takes_part = true;
+  int64_t step_ms_max = 1;
+  bool has_joined = false;  // whether its request to join has reached the scheduler
+  bool admitted = false, crashed = false, ended = false, failed = false, stream = false;
+  Millis asleep_until = 0;
+  bool is_lost = false;  // whether the job continues without it
+  Millis lost_ms = 0;    // since when
+  std::optional<seat::Worker> seat = {};
+
+  // ---- Of a worker.
+  uint64_t begun = 0, next = 0;  // the number of steps that it has begun, and the number of the next one
+  uint64_t applied = 0;          // gradients of all workers, as of its last answer
+  SimulatedPosition at = {};
+  std::vector<int64_t> reading = {};                // the records of its part, from the last division on
+  std::vector<uint32_t> live = {}, newcomers = {};  // the ranks, as the last barrier and the last border named them
+  std::vector<OpenRequest> open = {};               // by slice
+  SliceWait waits = SliceWait::kNothing;
+  uint64_t requests = 0, meetings = 0;        // numbers of its requests, and of the rounds of the statistics
+  std::map<uint32_t, Millis> stream_ms = {};  // when its last message reaches each server
+  std::map<uint32_t, Millis> stuck_ms = {};   // until when its messages to a server are stuck
+  std::map<uint32_t, Millis> cut = {};        // when its connections to servers were cut, by the server's rank
+  uint64_t barriers = 0;
+  std::optional<BarrierEnter> in_barrier = {};
+  bool stopping = false;               // it has said so at the meeting
+  bool stops = false;                  // it ends after this meeting
+  uint64_t call = 0;                   // number of its latest call of a barrier
+  bool call_broke = false;             // the call broke with the connection
+  std::optional<uint64_t> asked = {};  // the call that the scheduler will answer
+  uint64_t held = 0, passed = 0;       // numbers of the newest Hold and of the last border
+  uint64_t border = 0;                 // the border to which it has come
+  bool waits_at_gate = false;
+  std::optional<StopAfter> stop_after = {};
+  bool prepared = false, trains = false;
+  bool is_gone = false;    // the scheduler knows that it has ended
+  bool is_to_end = false;  // it was told to leave, was lost, or has joined when nobody was left who knew the position
+  bool must_leave = false, has_left = false;
+
+  [[nodiscard]] bool is_worker() const { return works && takes_part; }
+  [[nodiscard]] bool is_over() const { return crashed || ended || failed; }
+  [[nodiscard]] Incarnation incarnation() const { return 1'000 - id; }  // not in the order of ranks
+};
+
+}  // namespace dtrain::sync::membership
