@@ -84,7 +84,7 @@ class WorkerGroup {
   // Makes the group anew, of the workers with these ranks. All of them call it, without a step in progress. Afterwards
   // all have the same weights and optimizer state: of each bucket, the newest that one of them had. next_step() is then
   // the first step that is not complete in all buckets. If it was in progress, all must make it again; buckets that
-  // have this step's update already keep it. A worker that joins the running job calls initialize() before, and also
+  // have this step's update already keep it. A worker that joins the running job calls take_over() before, and also
   // gets the moving statistics. An Error with which is_broken() is true: another worker was lost meanwhile, so that all
   // must call it again.
   virtual Result<> renew(const std::vector<uint32_t>& members) = 0;
@@ -99,13 +99,19 @@ class Store {
   // Called on every worker before the first step. Distributes rank 0's weights, statistics and state (zeros if it has
   // no arrays) to all devices of all workers. `devices` are this worker's; the weights are taken from the first one.
   // When the call returns, all views hold the distributed weights and statistics. The counters of `state` must be the
-  // same on every worker. A store of a worker that joins the running job takes over the newest weights, and a state
-  // that it needs, from the servers instead, or in WorkerGroup::renew() from the other workers.
+  // same on every worker.
   virtual Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) = 0;
 
-  // Called by one worker, between steps, when others are about to join the running job: lets their initialize() take
-  // over everything from the servers.
-  virtual Result<> hand_over() { return {}; }
+  // Only for jobs with servers. Called by one worker, between steps, before others call take_over():
+  // gives the servers everything that these need. `back`: the run goes back. Its state, together with the weights and
+  // statistics that the first device now has, replaces those of the servers. Null: it continues.
+  virtual Result<> hand_over(const TrainingState* /*back*/) { return {}; }
+  // Like initialize(), for a worker that joins the running job, and for all workers when the run goes back: takes the
+  // weights, the statistics, the state that it needs and the numbers of the next rounds from the servers. The arrays of
+  // `state` are not used. Without servers, they come from the other workers, in WorkerGroup::renew().
+  virtual Result<> take_over(std::span<const ParameterView> devices, const TrainingState& state) {
+    return initialize(devices, state);
+  }
 
   // The number of the next step; called between steps. Numbers continue from the updates of the state that was given to
   // initialize(). Rounds that the other workers have completed without this one are skipped. May block until the

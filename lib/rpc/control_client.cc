@@ -134,6 +134,7 @@ class GrpcControlClient final : public ControlClient {
     return ranks;
   }
   std::vector<uint32_t> newcomers() const override { return newcomers_; }
+  std::vector<uint32_t> lost() const override { return lost_; }
   Result<std::vector<job::Contribution>> take_part() override {
     proto::BarrierRequest request;
     request.set_joins(true);
@@ -154,7 +155,9 @@ class GrpcControlClient final : public ControlClient {
     gate_.pass_border(number);
     line_.pass_border();
   }
-  Result<> begin_training() override {
+  Result<> await_border() override { return gate_.await_border(); }
+  Result<> begin_training(uint64_t step) override {
+    gate_.go_to(step);
     proto::BarrierRequest request;
     request.set_begins_training(true);
     DT_TRY_VOID(enter_barrier("the initial weights", std::move(request)));
@@ -309,6 +312,7 @@ class GrpcControlClient final : public ControlClient {
     barriers_++;
     gone_.assign(reply->gone().begin(), reply->gone().end());
     newcomers_.assign(reply->joined().begin(), reply->joined().end());
+    lost_.assign(reply->lost().begin(), reply->lost().end());
     if (reply->passed() > 0) pass_border(reply->passed());
     return std::move(*reply);
   }
@@ -427,6 +431,7 @@ class GrpcControlClient final : public ControlClient {
   uint64_t barriers_ = 0;            // barriers that the calling thread has passed
   std::vector<uint32_t> gone_;       // the ranks for which nobody took part when the last of them ended
   std::vector<uint32_t> newcomers_;  // the ranks of the workers that have joined with the last of them
+  std::vector<uint32_t> lost_;       // the ranks that were lost when the last of them ended; see Coordinator::lost()
   std::function<void(const Error&)> callback_;
 
   mutable Mutex mutex_;

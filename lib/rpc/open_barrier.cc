@@ -33,6 +33,7 @@ void OpenBarrier::release(const sync::membership::ReleaseBarrier& release) {
   last_reply_ = make_reply(std::exchange(requests_, {}));
   last_reply_.mutable_gone()->Assign(release.gone.begin(), release.gone.end());
   last_reply_.mutable_joined()->Assign(release.joined.begin(), release.joined.end());
+  last_reply_.mutable_lost()->Assign(release.lost.begin(), release.lost.end());
   last_reply_.set_seq(release.seq);
   last_reply_.set_passed(release.passed);
   seq_ = release.seq + 1;
@@ -61,6 +62,7 @@ void OpenBarrier::answer(const Waiting& waiting) const {
   own.set_passed(last_reply_.passed());
   *own.mutable_gone() = last_reply_.gone();
   *own.mutable_joined() = last_reply_.joined();
+  *own.mutable_lost() = last_reply_.lost();
   const auto rank = static_cast<int>(waiting.rank.value_or(0));
   for (const proto::Contribution& all : last_reply_.contributions()) {
     proto::Contribution& one = *own.add_contributions();

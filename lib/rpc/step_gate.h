@@ -20,6 +20,13 @@ class StepGate {
   // is held. Returns the job's error once there is one.
   Result<bool> may_begin(uint64_t step);
 
+  // For the training thread: waits until the scheduler has decided where to stop, and then stops here, because a hold
+  // is certain to come and the worker cannot continue before it. As if may_begin() had returned false.
+  Result<> await_border();
+  // The run has gone to this step, which may be an earlier one: no later step counts as begun. To be called between
+  // steps.
+  void go_to(uint64_t step);
+
   // The number of the border at which the worker has arrived: may_begin() has returned false because of it, and
   // pass_border() was not called since. 0: it has not.
   [[nodiscard]] uint64_t border() const;
@@ -45,12 +52,15 @@ class StepGate {
   [[nodiscard]] bool has_left() const;
 
  private:
+  Result<> await_decision(uint64_t step) DT_REQUIRES(mutex_);
+
   Waits& waits_;
   mutable Mutex mutex_;
   ConditionVariable changed_;
   uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;
-  uint64_t held_ DT_GUARDED_BY(mutex_) = 0;    // number of the newest hold
-  uint64_t passed_ DT_GUARDED_BY(mutex_) = 0;  // number of the last border that was passed
+  bool must_wait_ DT_GUARDED_BY(mutex_) = false;  // whether the training thread is in await_border()
+  uint64_t held_ DT_GUARDED_BY(mutex_) = 0;       // number of the newest hold
+  uint64_t passed_ DT_GUARDED_BY(mutex_) = 0;     // number of the last border that was passed
   uint64_t border_ DT_GUARDED_BY(mutex_) = 0;
   std::optional<Last> last_ DT_GUARDED_BY(mutex_);  // of the newest hold; nullopt: not known yet
   bool must_leave_ DT_GUARDED_BY(mutex_) = false;

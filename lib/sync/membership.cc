@@ -146,6 +146,13 @@ std::vector<uint32_t> Machine::gone_workers() const {
   return ranks;
 }
 
+// The workers that are lost when the open barrier ends, or were lost and are replaced with it.
+std::vector<uint32_t> Machine::lost_workers() const {
+  std::set<uint32_t> ranks = barrier_->replaced;
+  for (const auto& [rank, vacancy] : vacant_) ranks.insert(rank);
+  return {ranks.begin(), ranks.end()};
+}
+
 void Machine::look_for_lost(Out& out) {
   for (auto& [incarnation, process] : processes_) {
     if (process.has_ended || phase_ == Phase::kEnded || process.standing == Standing::kKnown) continue;
@@ -272,6 +279,7 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
                        .bytes_of = {},
                        .bytes = 0,
                        .newcomers = {},
+                       .replaced = {},
                        .view = 0,
                        .since_ms = now_ms_,
                        .log_ms = now_ms_ + settings_.log_missing_first_ms};
@@ -315,8 +323,13 @@ void Machine::settle_barrier(Out& out) {
     stop_set_of_ = stop_set_of;
     stop_after_.clear();
   }
+  const bool begins_again = trains_ && barrier_->first.begins_training;
   trains_ = trains_ || barrier_->first.begins_training;
-  ReleaseBarrier release{.seq = barriers_released_++, .gone = gone_workers(), .passed = is_border ? hold_ : 0};
+  ReleaseBarrier release{.seq = barriers_released_++,
+                         .gone = gone_workers(),
+                         .joined = {},
+                         .lost = lost_workers(),
+                         .passed = is_border ? hold_ : 0};
   for (auto& [incarnation, process] : processes_) {
     if (!is_working(process) || !barrier_->newcomers.contains(process.rank)) continue;
     process.joined_barrier = release.seq;
@@ -325,6 +338,8 @@ void Machine::settle_barrier(Out& out) {
   std::ranges::sort(release.joined);
   barrier_.reset();
   out.push_back(std::move(release));
+  // The workers went back after they had answered the Hold, so it must count their steps again.
+  if (begins_again && (phase_ == Phase::kHolding || phase_ == Phase::kStopping)) return begin_hold(meets_, out);
   if (!is_border) return;
   phase_ = Phase::kRunning;
   must_meet_ = is_group() && std::ranges::any_of(processes_, [](const auto& entry) {

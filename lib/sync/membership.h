@@ -145,8 +145,8 @@ struct BarrierEnter {
   // The number of the Hold because of which the worker comes to this barrier, which is then the border's; 0: for
   // another reason. May differ between workers.
   uint64_t border = 0;
-  // Whether training begins when this barrier is released. Only from then on can the job continue without a worker.
-  // Must be equal for all workers.
+  // Whether training begins when this barrier is released, or begins again at an earlier step. Only after the first
+  // such barrier can the job continue without a worker. Must be equal for all workers.
   bool begins_training = false;
   // Whether a worker that joins the running job has prepared everything. It then takes part from the next border on,
   // and this request is answered with that border's barrier. The other members, except `incarnation`, do not count.
@@ -284,6 +284,8 @@ struct ReleaseBarrier {
   uint64_t seq = 0;
   std::vector<uint32_t> gone;    // the ranks for which nobody takes part, sorted
   std::vector<uint32_t> joined;  // the ranks of the workers that take part from now on, sorted
+  // The ranks that were lost and that another worker must take (kWait), or takes from now on, sorted.
+  std::vector<uint32_t> lost;
   // At a border: the number of the newest Hold. All workers have passed it, also those that it had not reached yet.
   uint64_t passed = 0;
 };
@@ -393,6 +395,7 @@ class Machine {
     std::map<uint32_t, uint64_t> bytes_of;  // message sizes of the workers that have entered, indexed by rank
     uint64_t bytes = 0;                     // the sum of the values of bytes_of
     std::set<uint32_t> newcomers;           // the ranks of the workers that take part from this border on
+    std::set<uint32_t> replaced;            // those of them whose worker was lost
     uint64_t view = 0;                      // the number of the view in which all of them do; 0: there are none
     Millis since_ms = 0;
     Millis log_ms = 0;
@@ -489,6 +492,7 @@ class Machine {
   void tell(Role role, Out& out);
   [[nodiscard]] bool all_gone(Role role) const;
   [[nodiscard]] std::vector<uint32_t> gone_workers() const;
+  [[nodiscard]] std::vector<uint32_t> lost_workers() const;
   [[nodiscard]] Member member_of(const Process& process) const { return {process.join.role, process.rank}; }
   // Whether the process is a worker on which the others may have to wait.
   [[nodiscard]] static bool is_working(const Process& process) {

@@ -186,7 +186,7 @@ bool Machine::seat_newcomers(Out& out) {
     if (process.has_ended || process.standing != Standing::kReady) continue;
     process.standing = Standing::kTakesPart;
     view_.workers[process.rank] = {.incarnation = incarnation, .begin = first_step(process)};
-    vacant_.erase(process.rank);
+    if (vacant_.erase(process.rank) > 0) barrier_->replaced.insert(process.rank);
     barrier_->newcomers.insert(process.rank);
     out.push_back(DeclareJoined{member_of(process)});
     has_news = true;

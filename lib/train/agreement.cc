@@ -16,7 +16,8 @@ job::RunStart run_start(const OwnStart& own, size_t workers) {
                      .rate_factor = start.rate_factor,
                      .workers = std::vector<job::WorkerState>(workers),
                      .best = {},
-                     .kept_epochs = {}};
+                     .kept_epochs = {},
+                     .began_with_model = own.began_with_model};
   if (start.best) told.best = job::BestEpoch{start.best->epoch, start.best->accuracy};
   if (own.continues_checkpoints) told.kept_epochs = start.kept_epochs;
   const bool has_own_steps = start.worker_steps.size() == workers;
@@ -49,7 +50,9 @@ Result<AgreedStart> agreed_start(job::RunStart& start, size_t index, const OwnSt
                      .loss_scale = {mine.loss_scale, mine.good_steps},
                      .metric_sums = std::move(mine.metric_sums),
                      .best = best,
-                     .kept_epochs = std::move(start.kept_epochs)};
+                     .kept_epochs = std::move(start.kept_epochs),
+                     .began_with_model = start.began_with_model,
+                     .goes_back = start.goes_back};
 }
 
 AgreedEnd agreed_end(const std::vector<job::EpochEnd>& all) {
@@ -112,21 +115,40 @@ Result<AgreedEnd> join_at_border(job::Coordinator& coordinator) {
   return agreed_end(ends);
 }
 
+namespace {
+
+// What the worker that hands over tells the others. `live`: the number of workers.
+Result<job::RunStart> handed_over(const OwnStart& own, size_t live, const HandOver& hand_over) {
+  DT_TRY(const std::optional<Start> back, hand_over());
+  job::RunStart told = run_start(own, 1);
+  if (back) {
+    OwnStart earlier{.start = *back,
+                     .continues_checkpoints = true,
+                     .metric_sums = own.metric_sums,
+                     .began_with_model = own.began_with_model};
+    told = run_start(earlier, live);
+  }
+  told.has_handed_over = true;
+  told.goes_back = back.has_value();
+  return told;
+}
+
+}  // namespace
+
 Result<AgreedStart> welcome_newcomers(job::Coordinator& coordinator, const std::set<uint32_t>& newcomers,
-                                      const OwnStart& own, const std::function<Result<>()>& hand_over) {
+                                      const OwnStart& own, const HandOver& hand_over) {
   const auto is_new = [&](uint32_t rank) { return newcomers.contains(rank); };
   while (true) {
     const std::vector<uint32_t> live = coordinator.live();
     const auto first = std::ranges::find_if_not(live, is_new);
     job::RunStart told;
-    if (!is_new(coordinator.rank())) told = run_start(own, 1);
     if (first != live.end() && *first == coordinator.rank()) {
-      DT_TRY_VOID(hand_over());
-      told.has_handed_over = true;
+      DT_TRY(told, handed_over(own, live.size(), hand_over));
     }
     DT_TRY(std::vector<job::RunStart> all, coordinator.all_gather("the position of the run", std::move(told)));
     const auto start = std::ranges::find_if(all, &job::RunStart::has_handed_over);
-    if (start != all.end()) return agreed_start(*start, 0, own);
+    const auto at = std::ranges::find(live, coordinator.rank()) - live.begin();
+    if (start != all.end()) return agreed_start(*start, start->goes_back ? static_cast<size_t>(at) : 0, own);
     if (std::ranges::all_of(coordinator.live(), is_new)) {
       return fail(Code::kPeerLost, "the workers that knew the position of the run were lost");
     }

@@ -25,6 +25,8 @@ struct AgreedStart {
   std::vector<double> metric_sums;
   std::optional<BestAccuracy> best;  // of the run so far
   std::vector<int64_t> kept_epochs;  // as in Start, of checkpoints with the prefix of this run
+  bool began_with_model = false;     // whether the run began with a model or a checkpoint, not with drawn weights
+  bool goes_back = false;            // at a border: whether all workers go back to this position
 };
 
 // What rank 0 knows about the start, because it alone reads the checkpoint. Ignored on the other workers.
@@ -33,6 +35,7 @@ struct OwnStart {
   bool continues_checkpoints = false;  // whether the run writes checkpoints with the prefix from which it starts
   // Number of metric sums in use; a checkpoint with a different number was written with other metrics.
   size_t metric_sums = 0;
+  bool began_with_model = false;  // as in AgreedStart
 };
 Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart& own);
 
@@ -56,9 +59,11 @@ Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, const OwnEnd
 Result<AgreedEnd> join_at_border(job::Coordinator& coordinator);
 // At a border with which these workers have joined, after the others have divided the records anew: all workers call
 // it, and get the position at which all continue. `start` is ignored on the newcomers. `hand_over` is called on one of
-// the others, see kvstore::Store; if that worker is lost, on the next one. Code::kPeerLost: only newcomers are left.
+// the others; if that worker is lost, on the next one. It gives the servers what the newcomers need (kvstore::Store),
+// and returns nullopt, or the start to which all workers go back. Code::kPeerLost: only newcomers are left.
+using HandOver = std::function<Result<std::optional<Start>>()>;
 Result<AgreedStart> welcome_newcomers(job::Coordinator& coordinator, const std::set<uint32_t>& newcomers,
-                                      const OwnStart& start, const std::function<Result<>()>& hand_over);
+                                      const OwnStart& start, const HandOver& hand_over);
 
 // What each worker alone knows about itself, in the order of ranks. `loss_scales` is empty if the loss scale is not
 // dynamic.

@@ -18,6 +18,14 @@ void EpochClock::seek(const AgreedStart& start) {
   rate_factor_ = start.rate_factor;
 }
 
+void EpochClock::go_back(const AgreedStart& start, const EpochRule& rule) {
+  const Position began = start_;
+  seek(start, rule);
+  if (began.samples < start_.samples) start_ = began;
+  worker_steps_.clear();
+  unshared_samples_ = 0;
+}
+
 double EpochClock::scheduled_rate() const {
   const auto samples = static_cast<double>(position_.samples + rule_.samples_per_update);
   return optim::learning_rate(schedule_, samples / static_cast<double>(epoch_samples_));

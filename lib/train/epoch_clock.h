@@ -34,6 +34,9 @@ class EpochClock {
     seek(start);
   }
 
+  // Goes back to an earlier position of the run.
+  void go_back(const AgreedStart& start, const EpochRule& rule);
+
   // Continues with another rule, that of the workers that are left. The schedule still counts in the samples of the
   // first rule's epochs. After an epoch: own_steps() becomes what it would be if this rule had held from the start.
   // Within an epoch: step and own_steps become those of `at`, and `rest` is what is left of the epoch.
@@ -124,7 +127,7 @@ class EpochClock {
 
   Position position_;
   data::EpochRest rest_;
-  Position start_;  // where this process began
+  Position start_;  // where this process began, or an earlier position to which it has gone back
   std::vector<uint64_t> worker_steps_;
   uint64_t unshared_samples_ = 0;
   double rate_factor_ = 1;

@@ -95,6 +95,11 @@ void continue_within_epoch(Start& start, const Division& before, const Division&
 
 }  // namespace
 
+bool divide_alike(const std::string& a, const std::string& b) {
+  const Result<job::JobSpec> first = job::parse_job_spec(a), second = job::parse_job_spec(b);
+  return first && second && first->is_complete() && second->is_complete() && divide_alike(*first, *second);
+}
+
 void adapt_to_workers(Start& start, const std::string& before_text, const std::string& now_text,
                       const job::EpochRule& is, const Log& log) {
   const Result<job::JobSpec> before = job::parse_job_spec(before_text), now = job::parse_job_spec(now_text);

@@ -20,4 +20,8 @@ namespace dtrain::train {
 void adapt_to_workers(Start& start, const std::string& before, const std::string& now, const job::EpochRule& epoch,
                       const Log& log);
 
+// Whether the workers of both jobs (the texts of their JobSpecs) divide the records alike. False if one of the texts is
+// not a complete JobSpec.
+bool divide_alike(const std::string& a, const std::string& b);
+
 }  // namespace dtrain::train

@@ -16,6 +16,13 @@ void RateControl::begin(double factor) {
                   factor);
 }
 
+void RateControl::go_back(double factor) {
+  if (factor != factor_) {
+    parts_.log.warn("the learning rate is {:g} times that of the schedule again, because the run goes back", factor);
+  }
+  factor_ = factor;
+}
+
 std::optional<RateControl::Change> RateControl::requested() {
   const std::optional<RateRequest> request = requests_.take(parts_.log);
   if (!request) return std::nullopt;

@@ -34,6 +34,9 @@ class RateControl {
   // To be called when metrics.jsonl exists, with the factor with which the run begins.
   void begin(double factor);
 
+  // The run goes back to a position with this factor.
+  void go_back(double factor);
+
   // All workers call it when they have the newest weights and no gradient is in flight.
   Result<> meet();
 

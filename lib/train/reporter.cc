@@ -107,6 +107,11 @@ void Reporter::begin_epoch() {
   batch_times_.begin_epoch(epoch_began_);
 }
 
+void Reporter::go_back() {
+  best_validation_accuracy_.reset();
+  validation_.reset();
+}
+
 void Reporter::note_rate() {
   const double rate = parts_.clock.rate_of_next_update();
   if (rate != rate_ && leads()) parts_.log.info("{}", learning_rate_line(parts_.clock.updates() + 1, rate));

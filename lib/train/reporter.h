@@ -54,6 +54,8 @@ class Reporter {
   Result<> begin();
 
   void begin_epoch();
+  // The run has gone back to an earlier position; begin_epoch() follows.
+  void go_back();
   // To be called before each step. Logs the learning rate if it has changed.
   void note_rate();
   // To be called after a step that ran from `begin` until now and waited for its batch for `data_wait` of this time.

@@ -14,6 +14,7 @@ Saver::Saver(SaverParts parts)
 
 Result<> Saver::begin(const AgreedStart& start) {
   best_ = start.best;
+  best_is_unsaved_ = false;
   kept_epochs_ = start.kept_epochs;
   last_save_ = std::chrono::steady_clock::now();
   if (!writes()) return {};

@@ -53,8 +53,9 @@ class Saver {
   // Whether this worker is to write a checkpoint within the epoch (--save-every), for which all workers must meet. Only
   // the leader's clock counts.
   [[nodiscard]] bool is_due() const { return parts_.spec.save_every_s > 0 && seconds_to_next_save() <= 0 && writes(); }
-  // To be called when every worker has the initial weights. `start`: what all have agreed on. The leader takes the
-  // memory for the copies, and warns if the checkpoints will fill the disk. Code::kData if not even one fits.
+  // To be called when every worker has the initial weights, and when the run has gone back to an earlier position.
+  // `start`: what all have agreed on. The leader takes the memory for the copies, and warns if the checkpoints will
+  // fill the disk. Code::kData if not even one fits.
   Result<> begin(const AgreedStart& start);
 
   // Collects the parts of a checkpoint that only each worker has. `why` names the wait.

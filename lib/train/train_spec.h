@@ -39,6 +39,9 @@ struct TrainSpec {
   std::string job_hash, job_text;  // the JobSpec, for checkpoints
 
   bool joins = false;  // whether this worker joins the running job, instead of starting with it
+  // Whether the run goes back when a lost worker has been replaced (rollback.h). The same on all workers, which have
+  // the same weights and are served by servers.
+  bool goes_back = false;
   // Where the run starts, from --load-epoch or --resume; nullopt: with newly drawn weights.
   std::optional<StartFrom> start_from;
   std::string pretrained;            // the .params file to fine-tune, used only without start_from; empty: none

@@ -1,5 +1,7 @@
 #include "train/trainer.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "train/other_workers.h"
 #include "train/rate_control.h"
 #include "train/reporter.h"
+#include "train/rollback.h"
 #include "train/saver.h"
 #include "train/step.h"
 #include "train/thread_tuner.h"
@@ -34,21 +37,27 @@ class Trainer::Impl {
   Result<> begin();
   Result<> begin_from(const AgreedStart& agreed);
   Result<> join();
+  [[nodiscard]] StartSpec start_spec() const;
   Result<Start> own_start();
   Result<> seek(const AgreedStart& start);
-  Result<> initialize(const AgreedStart& start, std::vector<NamedArray> slots);
-  enum class Next { kEndEpoch, kContinueEpoch, kStop, kLeave };
+  Result<std::vector<ParameterView>> filled_devices();
+  Result<> take_over(const AgreedStart& start);
+  enum class Next { kEndEpoch, kContinueEpoch, kStop, kLeave, kGoBack };
   Result<Next> train_epoch();
   Result<bool> train_part();
   enum class Went { kStep, kEnd, kRefused };
   Result<Went> train_step();
   Result<> mend(const Error& error);
-  Result<> settle_in();
+  Result<bool> settle_in();
   Result<bool> epoch_is_over();
   Result<Next> agree_on_next(bool is_whole);
   Result<> divide_among_live();
-  Result<> divide_rest_among_live();
-  Result<AgreedStart> welcome(const std::set<uint32_t>& newcomers);
+  Result<bool> divide_rest_among_live();
+  Result<AgreedStart> welcome(const std::set<uint32_t>& newcomers, const RecordDivision& now);
+  [[nodiscard]] bool lacks_workers() const { return spec_.goes_back && parts_.coordinator.lacks_workers(); }
+  Result<Next> meet_after_loss();
+  Result<std::optional<Start>> hand_over(const RecordDivision& now);
+  Result<> go_back(const AgreedStart& to, const EpochRule& rule, const std::vector<uint32_t>& lost);
   Result<> save_within_epoch();
   void adopt(RecordDivision now, std::vector<uint32_t> live);
   Result<bool> share_weights();
@@ -60,8 +69,8 @@ class Trainer::Impl {
   [[nodiscard]] bool next_step_follows() const;
   void tune_decoders(SteadyTime asked_for_data, SteadyTime::duration data_wait, double network_wait_s);
   Result<> evaluate_within_epoch();
-  Result<> end_epoch();
-  Result<> save_and_evaluate();
+  Result<bool> end_epoch();
+  Result<bool> save_and_evaluate();
   Result<> save_epoch();
   [[nodiscard]] telemetry::Timeline* timeline() const {
     return parts_.tracer == nullptr ? nullptr : &parts_.tracer->timeline();
@@ -90,6 +99,7 @@ class Trainer::Impl {
   std::optional<ThreadTuner> tuner_;
   std::vector<uint32_t> divided_among_;  // the ranks of the workers that divide the records
   std::string job_text_;                 // the JobSpec of these workers
+  bool began_with_model_ = false;        // whether the run began with a model or a checkpoint
   bool is_reading_ = false;              // whether a pass over the data is in progress
   bool is_ahead_ = false;                // whether the next step was launched before the last one was finished
   bool must_save_ = false;               // whether a checkpoint is due at the border where the workers have met
@@ -156,38 +166,54 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
   for (std::unique_ptr<telemetry::Sink>& sink : parts_.sinks) recorder_.add(std::move(sink));
 }
 
-Result<Start> Trainer::Impl::own_start() {
-  if (parts_.coordinator.rank() != 0) return Start{};
-  return make_start({.from = spec_.start_from,
-                     .pretrained = spec_.pretrained,
-                     .pretrained_note = spec_.pretrained_note,
-                     .initializer = spec_.initializer,
-                     .optimizer = spec_.optimizer,
-                     .seed = spec_.seed,
-                     .job_hash = spec_.job_hash,
-                     .job_text = spec_.job_text,
-                     .epoch = spec_.epoch},
-                    parts_.graph, parts_.training.parameters(), parts_.log);
+StartSpec Trainer::Impl::start_spec() const {
+  return {.from = spec_.start_from,
+          .pretrained = spec_.pretrained,
+          .pretrained_note = spec_.pretrained_note,
+          .initializer = spec_.initializer,
+          .optimizer = spec_.optimizer,
+          .seed = spec_.seed,
+          .job_hash = spec_.job_hash,
+          .job_text = spec_.job_text,
+          .epoch = spec_.epoch};
 }
 
-// The one way to a position: everything that counts or reads continues there.
+Result<Start> Trainer::Impl::own_start() {
+  if (parts_.coordinator.rank() != 0) return Start{};
+  began_with_model_ = spec_.start_from || !spec_.pretrained.empty();
+  return make_start(start_spec(), parts_.graph, parts_.training.parameters(), parts_.log);
+}
+
+namespace {
+
+kvstore::TrainingState training_state(const Position& position, double rate_factor, std::vector<NamedArray> slots) {
+  return {
+      .slots = std::move(slots), .samples = position.samples, .updates = position.updates, .rate_factor = rate_factor};
+}
+
+}  // namespace
+
+// The one way to a position, after the clock has gone there: everything that counts or reads continues there. The
+// weights follow.
 Result<> Trainer::Impl::seek(const AgreedStart& start) {
-  clock_.seek(start);
   is_reading_ = false;  // next_batch() then starts the loader at the clock's position
+  step_runner_.loss_scale() = spec_.loss_scale;
   step_runner_.loss_scale().restore(start.loss_scale);
   return reporter_.training_metrics().set_sums(start.metric_sums);
 }
 
-Result<> Trainer::Impl::initialize(const AgreedStart& start, std::vector<NamedArray> slots) {
+// The views of the devices, of which the first has what parameters() has.
+Result<std::vector<ParameterView>> Trainer::Impl::filled_devices() {
   std::vector<ParameterView> devices;
   for (size_t i = 0; i < parts_.training.size(); i++) devices.push_back(parts_.training.device_parameters(i));
   DT_TRY_VOID(copy_to_device(parts_.training.parameters(), devices.front()));
-  const kvstore::TrainingState state{.slots = std::move(slots),
-                                     .samples = start.position.samples,
-                                     .updates = start.position.updates,
-                                     .rate_factor = start.rate_factor};
-  DT_TRY_VOID(parts_.store.initialize(devices, state), "distributing the initial weights");
-  return {};
+  return devices;
+}
+
+// Gets the weights from the servers, which another worker has given them.
+Result<> Trainer::Impl::take_over(const AgreedStart& start) {
+  DT_TRY(const std::vector<ParameterView> devices, filled_devices());
+  return parts_.store.take_over(devices, training_state(start.position, start.rate_factor, {}));
 }
 
 Result<> Trainer::Impl::begin() {
@@ -202,13 +228,22 @@ Result<> Trainer::Impl::begin() {
   DT_TRY(const AgreedStart agreed,
          agree_on_start(parts_.coordinator, {.start = start,
                                              .continues_checkpoints = continues_checkpoints,
-                                             .metric_sums = reporter_.training_metrics().sums().size()}));
+                                             .metric_sums = reporter_.training_metrics().sums().size(),
+                                             .began_with_model = began_with_model_}));
+  clock_.seek(agreed);
   DT_TRY_VOID(seek(agreed));
-  DT_TRY_VOID(initialize(agreed, std::move(start.slots)));
+  DT_TRY(const std::vector<ParameterView> devices, filled_devices());
+  DT_TRY_VOID(
+      parts_.store.initialize(devices, training_state(agreed.position, agreed.rate_factor, std::move(start.slots))),
+      "distributing the initial weights");
   divided_among_ = parts_.coordinator.live();
   job_text_ = spec_.job_text;
-  if (parts_.divide) DT_TRY_VOID(parts_.coordinator.begin_training());
-  return begin_from(agreed);
+  began_with_model_ = agreed.began_with_model;
+  if (parts_.divide) DT_TRY_VOID(parts_.coordinator.begin_training(agreed.position.updates));
+  DT_TRY_VOID(begin_from(agreed));
+  if (!spec_.goes_back || !began_with_model_) return {};
+  // Only the first worker can read the model, so the run goes back to this checkpoint rather than to its beginning.
+  return saver_.save_last({std::move(start.metric_sums), std::move(start.loss_scales)});
 }
 
 Result<> Trainer::Impl::begin_from(const AgreedStart& agreed) {
@@ -221,23 +256,25 @@ Result<> Trainer::Impl::begin_from(const AgreedStart& agreed) {
 Result<> Trainer::Impl::join() {
   DT_TRY(const AgreedEnd border, join_at_border(parts_.coordinator), "joining the job");
   const bool is_in_group = parts_.store.worker_group() != nullptr;
-  if (is_in_group) DT_TRY_VOID(initialize({}, {}));
+  if (is_in_group) DT_TRY_VOID(take_over({}));
   DT_TRY_VOID(renewal_.join(), "joining the group of workers");
   const std::vector<uint32_t> live = parts_.coordinator.live();
   DT_TRY(RecordDivision now, parts_.divide(live), "dividing the records among {} workers", live.size());
-  DT_TRY(AgreedStart agreed, welcome(renewal_.take_newcomers()), "joining the job");
+  DT_TRY(AgreedStart agreed, welcome(renewal_.take_newcomers(), now), "joining the job");
   Position& at = agreed.position;
-  at.own_steps = static_cast<uint64_t>(now.epoch.steps_until(at.epoch) + at.step);
+  if (!agreed.goes_back) at.own_steps = static_cast<uint64_t>(now.epoch.steps_until(at.epoch) + at.step);
   clock_.seek(agreed, now.epoch);
   DT_TRY_VOID(seek(agreed));
   if (is_in_group) {
     DT_TRY_VOID(parts_.store.set_rate({agreed.rate_factor, at.samples}, false));
   } else {
-    DT_TRY_VOID(initialize(agreed, {}));
+    DT_TRY_VOID(take_over(agreed), "getting the weights of the others");
   }
   adopt(std::move(now), live);
+  began_with_model_ = agreed.began_with_model;
   parts_.coordinator.pass_border(border.border);
-  must_save_ = border.saves;
+  must_save_ = border.saves && !agreed.goes_back;
+  if (agreed.goes_back) DT_TRY_VOID(parts_.coordinator.begin_training(at.updates));
   parts_.log.info("joined the job in epoch {}, at step {}; {} workers take part now", at.epoch + 1, at.step,
                   live.size());
   return begin_from(agreed);
@@ -256,28 +293,34 @@ Result<TrainOutcome> Trainer::Impl::run_epochs() {
   while (clock_.position().epoch < spec_.num_epochs) {
     DT_TRY(const Next next, train_epoch());
     if (next == Next::kLeave) return leave();
+    if (next == Next::kGoBack) continue;
     if (next == Next::kStop) {
       DT_TRY_VOID(stop());
       break;
     }
     DT_TRY_VOID(divide_among_live());
-    DT_TRY_VOID(end_epoch());
+    DT_TRY(const bool is_saved, end_epoch());
+    if (is_saved) clock_.epoch_done();
   }
   DT_TRY_VOID(save([this] { return saver_.finish(); }));
   if (!stopped_) DT_TRY_VOID(reporter_.end_run(), "ending the run");
   return TrainOutcome{.stopped = stopped_, .position = clock_.position()};
 }
 
-// Trains until this worker leaves, or until all workers have met at the end of the epoch or because they were asked to
-// stop.
+// Trains until this worker leaves, until all workers have met at the end of the epoch or because they were asked to
+// stop, or until they have gone back.
 Result<Trainer::Impl::Next> Trainer::Impl::train_epoch() {
   reporter_.begin_epoch();
   for (;;) {
     DT_TRY(const bool is_whole, train_part(), "training epoch {}", clock_.position().epoch + 1);
     if (!is_whole && parts_.coordinator.leaves()) return Next::kLeave;
-    DT_TRY(const Next next, agree_on_next(is_whole));
+    DT_TRY(Next next, agree_on_next(is_whole));
+    if (next == Next::kEndEpoch && lacks_workers()) {
+      DT_TRY(next, meet_after_loss());
+    }
     if (next != Next::kContinueEpoch) return next;
-    DT_TRY_VOID(settle_in());
+    DT_TRY(const bool has_gone_back, settle_in());
+    if (has_gone_back) return Next::kGoBack;
     if (must_save_) DT_TRY_VOID(save_within_epoch(), "writing a checkpoint within an epoch");
   }
 }
@@ -313,14 +356,17 @@ Result<Trainer::Impl::Went> Trainer::Impl::train_step() {
 Result<> Trainer::Impl::mend(const Error& error) {
   if (!renewal_.may_continue_after(error)) return tl::unexpected(error);
   DT_TRY_VOID(renewal_.meet(error));
-  return settle_in();
+  DT_TRY_VOID(settle_in());
+  return {};
 }
 
-// After the workers have met somewhere in the epoch: those that are there now divide the rest of it. At its end,
-// nothing is left to be divided; divide_among_live() follows.
-Result<> Trainer::Impl::settle_in() {
+// After the workers have met somewhere in the epoch: those that are there now divide the rest of it, or go back; see
+// divide_rest_among_live(). If a group was made anew at its end, nothing is left to be divided; divide_among_live()
+// follows.
+Result<bool> Trainer::Impl::settle_in() {
   must_stop_ = is_ahead_ = is_reading_ = false;
-  return clock_.is_whole() ? Result<>{} : divide_rest_among_live();
+  if (parts_.store.worker_group() != nullptr && clock_.is_whole()) return false;
+  return divide_rest_among_live();
 }
 
 Result<bool> Trainer::Impl::epoch_is_over() {
@@ -463,6 +509,14 @@ Result<Trainer::Impl::Next> Trainer::Impl::agree_on_next(bool is_whole) {
   return Next::kContinueEpoch;
 }
 
+// At the end of an epoch in which a worker was lost, with whose place the run goes back: the others do not end the
+// epoch, but come to the border at once.
+Result<Trainer::Impl::Next> Trainer::Impl::meet_after_loss() {
+  DT_TRY_VOID(parts_.coordinator.await_border());
+  if (parts_.coordinator.leaves()) return Next::kLeave;
+  return agree_on_next(false);
+}
+
 // If workers were lost in the epoch that has just ended, the validation at its end and the following epochs divide the
 // records among those that are left, as a job that is resumed with fewer workers does.
 Result<> Trainer::Impl::divide_among_live() {
@@ -479,38 +533,91 @@ Result<> Trainer::Impl::divide_among_live() {
 }
 
 // At a border: the workers that are there now divide what has not been read of the epoch, as a job does that is resumed
-// with other workers within an epoch.
-Result<> Trainer::Impl::divide_rest_among_live() {
+// with other workers within an epoch. Or all go back, because a lost worker has been replaced; then returns true.
+Result<bool> Trainer::Impl::divide_rest_among_live() {
   const std::vector<uint32_t> live = parts_.coordinator.live();
   const std::set<uint32_t> newcomers = renewal_.take_newcomers();
-  if (live == divided_among_ && newcomers.empty()) return {};
+  if (live == divided_among_ && newcomers.empty()) return false;
   DT_TRY(RecordDivision now, parts_.divide(live), "dividing the rest of epoch {} among {} workers",
          clock_.position().epoch + 1, live.size());
-  parts_.log.info("{} workers ({} before) divide the rest of epoch {} and all further epochs among themselves",
-                  live.size(), divided_among_.size(), clock_.position().epoch + 1);
+  if (live != divided_among_) {
+    parts_.log.info("{} workers ({} before) divide the rest of epoch {} and all further epochs among themselves",
+                    live.size(), divided_among_.size(), clock_.position().epoch + 1);
+  }
   Start start;
   start.position = clock_.position();
   start.rest = clock_.rest();
   adapt_to_workers(start, job_text_, now.job_text, now.epoch, parts_.log);
   clock_.change_rule_within_epoch(now.epoch, start.position, std::move(start.rest));
-  adopt(std::move(now), live);
-  if (newcomers.empty()) return {};
+  adopt(now, live);
+  if (newcomers.empty()) return false;
   DT_TRY_VOID(saver_.make_way(), "completing a checkpoint");
-  DT_TRY_VOID(welcome(newcomers), "telling the newcomers where the run is");
-  return {};
+  const std::vector<uint32_t> lost = parts_.coordinator.lost();
+  DT_TRY(const AgreedStart agreed, welcome(newcomers, now), "telling the newcomers where the run is");
+  if (agreed.goes_back) DT_TRY_VOID(go_back(agreed, now.epoch, lost), "going back");
+  return agreed.goes_back;
 }
 
-Result<AgreedStart> Trainer::Impl::welcome(const std::set<uint32_t>& newcomers) {
+Result<AgreedStart> Trainer::Impl::welcome(const std::set<uint32_t>& newcomers, const RecordDivision& now) {
   Start start;
   start.position = clock_.position();
   start.rest = clock_.rest();
   start.rate_factor = rate_control_.factor();
   start.best = saver_.best();
   start.kept_epochs = saver_.kept_epochs();
-  return welcome_newcomers(
-      parts_.coordinator, newcomers,
-      {.start = start, .continues_checkpoints = true, .metric_sums = reporter_.training_metrics().sums().size()},
-      [this] { return parts_.store.hand_over(); });
+  return welcome_newcomers(parts_.coordinator, newcomers,
+                           {.start = start,
+                            .continues_checkpoints = true,
+                            .metric_sums = reporter_.training_metrics().sums().size(),
+                            .began_with_model = began_with_model_},
+                           [&] { return hand_over(now); });
+}
+
+// Gives the servers what the newcomers need: the state of the run or, if one of them replaces a lost worker and the run
+// goes back, an earlier one, which is returned.
+Result<std::optional<Start>> Trainer::Impl::hand_over(const RecordDivision& now) {
+  std::optional<Start> back;
+  if (spec_.goes_back && !parts_.coordinator.lost().empty()) {
+    DT_TRY_VOID(saver_.finish(), "completing a checkpoint");
+    StartSpec start = start_spec();
+    start.from.reset();
+    start.pretrained.clear();
+    start.job_hash = now.job_hash;
+    start.job_text = now.job_text;
+    start.epoch = now.epoch;
+    DT_TRY(back, make_rollback({.start = start,
+                                .save_prefix = spec_.save_prefix,
+                                .position = clock_.position(),
+                                .first_job_text = spec_.job_text,
+                                .began_with_model = began_with_model_},
+                               parts_.graph, parts_.training.parameters(), parts_.log));
+  }
+  if (!back) {
+    DT_TRY_VOID(parts_.store.hand_over(nullptr));
+    return back;
+  }
+  DT_TRY_VOID(filled_devices());
+  const kvstore::TrainingState state = training_state(back->position, back->rate_factor, std::move(back->slots));
+  DT_TRY_VOID(parts_.store.hand_over(&state));
+  return back;
+}
+
+// All workers have agreed to go back to a position of which the servers have the weights. `lost`: the workers that have
+// been replaced.
+Result<> Trainer::Impl::go_back(const AgreedStart& to, const EpochRule& rule, const std::vector<uint32_t>& lost) {
+  const Position &at = to.position, from = clock_.position();
+  parts_.log.info(
+      "lost workers have been replaced (worker {}): the run goes back from epoch {}, step {} to epoch {}, step {}, and "
+      "repeats {} steps, so that it ends with the bits of a run without the loss",
+      fmt::join(lost, ", "), from.epoch + 1, from.step, at.epoch + 1, at.step, from.updates - at.updates);
+  clock_.go_back(to, rule);
+  DT_TRY_VOID(seek(to));
+  DT_TRY_VOID(take_over(to));
+  reporter_.go_back();
+  rate_control_.go_back(to.rate_factor);
+  must_save_ = false;
+  DT_TRY_VOID(parts_.coordinator.begin_training(at.updates));
+  return saver_.begin(to);
 }
 
 // To be called after the clock has changed its rule.
@@ -535,17 +642,23 @@ Result<bool> Trainer::Impl::share_weights() {
   return is_shared;
 }
 
-// At a border, with no step in progress.
+// At a border, with no step in progress. No worker was lost before the last barrier ended, so the statistics are those
+// of all.
 Result<> Trainer::Impl::save_within_epoch() {
-  DT_TRY(WorkerStates states, saver_.gather("a checkpoint within an epoch"));
   DT_TRY(const bool is_shared, share_weights());
-  if (!is_shared) return settle_in();  // the checkpoint is still due
+  if (!is_shared) {  // the checkpoint is still due
+    DT_TRY_VOID(settle_in());
+    return {};
+  }
+  DT_TRY(WorkerStates states, saver_.gather("a checkpoint within an epoch"));
+  if (lacks_workers()) return {};
   const Span span(timeline(), "checkpoint", "epoch");
   DT_TRY_VOID(save([&] { return saver_.save_last(std::move(states)); }));
   return clock_.wait_for_others();
 }
 
-Result<> Trainer::Impl::end_epoch() {
+// Returns false if the epoch does not count, because a worker was lost and the run goes back.
+Result<bool> Trainer::Impl::end_epoch() {
   const int64_t epoch = clock_.position().epoch;
   const SteadyTime begin = std::chrono::steady_clock::now();
   DT_TRY_VOID(step_runner_.wait_for_weights());
@@ -556,11 +669,11 @@ Result<> Trainer::Impl::end_epoch() {
     if (is_shared) break;
     DT_TRY_VOID(divide_among_live());
   }
-  DT_TRY_VOID(save_and_evaluate());
+  DT_TRY(const bool is_saved, save_and_evaluate());
+  if (!is_saved) return false;
   reporter_.log_epoch(saver_.best());
   if (regrouper_.is_due(epoch + 1) && epoch + 1 < spec_.num_epochs) DT_TRY_VOID(regroup());
-  clock_.epoch_done();
-  return {};
+  return true;
 }
 
 Result<> Trainer::Impl::save_epoch() {
@@ -568,14 +681,16 @@ Result<> Trainer::Impl::save_epoch() {
   return saver_.save_epoch();
 }
 
-Result<> Trainer::Impl::save_and_evaluate() {
+Result<bool> Trainer::Impl::save_and_evaluate() {
   // Validates before saving, because the checkpoint records the best epoch so far and the learning rate of the next
   // one.
   DT_TRY_VOID(evaluate());
   if (validates()) saver_.note_accuracy(reporter_.validation_metrics().epoch_accuracy());
   DT_TRY_VOID(rate_control_.meet());
+  if (lacks_workers()) return false;
   DT_TRY_VOID(save([this] { return save_epoch(); }));
-  return clock_.wait_for_others();
+  DT_TRY_VOID(clock_.wait_for_others());
+  return true;
 }
 
 Result<> Trainer::Impl::evaluate_within_epoch() {
@@ -584,7 +699,10 @@ Result<> Trainer::Impl::evaluate_within_epoch() {
   DT_TRY(const bool over, epoch_is_over());
   if (over) return {};
   DT_TRY(const bool is_shared, share_weights(), "validating within an epoch");
-  if (!is_shared) return settle_in();
+  if (!is_shared) {
+    DT_TRY_VOID(settle_in());
+    return {};
+  }
   const Span span(timeline(), "validation", "epoch");
   DT_TRY_VOID(validate());
   DT_TRY_VOID(reporter_.end_validation_within_epoch());
@@ -653,11 +771,17 @@ Result<> Trainer::Impl::regroup() {
 
 Result<> Trainer::Impl::stop() {
   stopped_ = true;
-  for (;;) {
-    DT_TRY(WorkerStates states, saver_.gather("metrics for the last checkpoint"), "stopping on request");
-    DT_TRY(const bool is_shared, share_weights(), "stopping on request");
-    if (is_shared) return save([&] { return saver_.save_last(std::move(states)); });
+  for (bool is_shared = false; !is_shared;) {
+    DT_TRY(is_shared, share_weights(), "stopping on request");
   }
+  DT_TRY(WorkerStates states, saver_.gather("metrics for the last checkpoint"), "stopping on request");
+  if (lacks_workers()) {
+    parts_.log.warn(
+        "no checkpoint is written here, because a lost worker was not replaced yet: a run that is resumed "
+        "repeats the steps since the last one");
+    return save([this] { return saver_.finish(); });
+  }
+  return save([&] { return saver_.save_last(std::move(states)); });
 }
 
 // Ends this worker while the others continue. When the weights of the next step are here, the servers have this

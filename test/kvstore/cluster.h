@@ -129,7 +129,7 @@ class Cluster {
       shard->admit(w, 1000 + w);
       shard->join(w, step);
     }
-    const Result<> joined = store(w).initialize({&arrays(w).view(), 1}, {});
+    const Result<> joined = store(w).take_over({&arrays(w).view(), 1}, {});
     if (!joined) FAIL(joined.error().text());
   }
 
@@ -182,7 +182,6 @@ class Cluster {
     of_store.bucket_begin = options_.bucket_begin;
     of_store.rule = options_.rule;
     of_store.sums_only = options_.sums_only;
-    of_store.joins = w >= present_;
     of_store.skips_steps = policy().backup > 0;
     of_store.workers_differ = !options_.policy.group_of.empty();
     stores_.push_back(kvstore::DistStore::create(of_store, waits_).value());

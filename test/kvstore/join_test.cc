@@ -64,7 +64,7 @@ TEST_CASE("a worker that joins has the weights, the state and the rounds of the 
   train(cluster, 0, 4);
   average_ranks(cluster);
   average_ranks(cluster);
-  REQUIRE(cluster.store(1).hand_over());  // the leader may be any worker
+  REQUIRE(cluster.store(1).hand_over(nullptr));  // the leader may be any worker
   cluster.join(4);
   check_equal(cluster, 3);
   CHECK(cluster.store(2).next_step().value() == 4);
@@ -74,6 +74,76 @@ TEST_CASE("a worker that joins has the weights, the state and the rounds of the 
   average_ranks(cluster);
   CHECK(all_equal(cluster.arrays(2).statistic(0), 1));
   if (!sums_only) CHECK(all_equal(cluster.arrays(2).weight(0), (1 + 2 + 3 + 4 + 5 + 6 + 7) + 4 * 0.5F + 3 * 1.0F));
+}
+
+TEST_CASE("a run goes back: all have the earlier values, state and rounds, and train on with the same bits",
+          "[kvstore][join]") {
+  const bool sums_only = GENERATE(false, true), from_beginning = GENERATE(false, true);
+  INFO("sums_only " << sums_only << " from_beginning " << from_beginning);
+  ClusterOptions options = two_and_one_late(true);
+  options.late = 0;
+  options.sums_only = sums_only;
+  options.deterministic = true;
+  Cluster cluster(options);
+  const auto copy = [&](uint32_t w) {
+    std::vector<std::vector<float>> all;
+    for (size_t key = 0; key < 3; key++) {
+      all.emplace_back(cluster.arrays(w).weight(key).begin(), cluster.arrays(w).weight(key).end());
+    }
+    all.emplace_back(cluster.arrays(w).statistic(0).begin(), cluster.arrays(w).statistic(0).end());
+    return all;
+  };
+  cluster.initialize();
+  const uint64_t begin = from_beginning ? 0 : 3;
+  train(cluster, 0, begin);
+  if (begin > 0) average_ranks(cluster);
+  const auto weights = copy(0);
+  const TrainingState state = from_beginning ? TrainingState() : cluster.store(0).state().value();
+  train(cluster, begin, 7);
+  const auto wanted = copy(0);
+  const TrainingState wanted_state = cluster.store(0).state().value();
+  for (int i = 0; i < 2; i++) {
+    average_ranks(cluster);
+    cluster.shard(i).leave(2);
+    cluster.shard(i).admit(2, 1002);
+    cluster.shard(i).join(2, 7);
+  }
+  // Not worker 0, which may be the one that was lost.
+  for (size_t key = 0; key < 3; key++) std::ranges::copy(weights[key], cluster.arrays(1).weight(key).begin());
+  std::ranges::copy(weights[3], cluster.arrays(1).statistic(0).begin());
+  REQUIRE(cluster.store(1).hand_over(&state));
+  const TrainingState counters{.slots = {}, .samples = state.samples, .updates = state.updates};
+  cluster.on_each([&](uint32_t w) { return cluster.store(w).take_over({&cluster.arrays(w).view(), 1}, counters); });
+  check_equal(cluster, 3);
+  CHECK(copy(2) == weights);
+  CHECK(cluster.store(2).next_step().value() == begin);
+  train(cluster, begin, 7);
+  CHECK(copy(2) == wanted);
+  const TrainingState again = cluster.store(0).state().value();
+  CHECK(again.samples == wanted_state.samples);
+  CHECK(again.updates == 7);
+  for (size_t i = 0; i < again.slots.size(); i++) CHECK(again.slots[i].values == wanted_state.slots[i].values);
+  average_ranks(cluster);
+  check_equal(cluster, 3);
+}
+
+TEST_CASE("when a run goes back, a slice forgets a gradient that was added, and lost workers stay absent",
+          "[kvstore][join]") {
+  Conversation talk(options_for(sync::bsp(3)));
+  talk.assign(0, {0, 0, 0, 0});
+  for (uint32_t rank = 0; rank < 3; rank++) talk.push(rank, 0, 0, {1, 1, 1, 1});
+  for (uint32_t rank = 0; rank < 3; rank++) CHECK(talk.status_of(rank) == Status::kOk);
+  talk.push(0, 0, 1, {50, 50, 50, 50});  // before worker 0 is lost, and the others stop
+  talk.shard->leave(0);
+  talk.shard->leave(2);
+  talk.control(1, 0, 1500, AssignValues{{.samples = 8, .updates = 5}}, {7, 7, 7, 7});
+  CHECK(talk.status_of(1) == Status::kOk);
+  talk.push(1, 0, 5, {2, 2, 2, 2});
+  const Peer::Received answer = talk.peers[1]->take();
+  CHECK(answer.status == Status::kOk);
+  CHECK(answer.values == std::vector<float>(4, 9));
+  CHECK(answer.header.step == 6);
+  CHECK(answer.header.samples_applied == 9);
 }
 
 TEST_CASE("in a scheme without a bound, a worker joins with its own next step of each slice", "[kvstore][join]") {

@@ -223,7 +223,7 @@ TEST_CASE("a worker leaves on request, and the others continue without it", "[rp
   job.start(3, 1);
   std::vector<std::future<Result<>>> begun;
   for (size_t i = 0; i < 3; i++) {
-    begun.push_back(std::async(std::launch::async, [&job, i] { return job[i].client->begin_training(); }));
+    begun.push_back(std::async(std::launch::async, [&job, i] { return job[i].client->begin_training(0); }));
   }
   for (auto& one : begun) REQUIRE(within(std::move(one)));
   const net::Endpoint scheduler{"127.0.0.1", job.scheduler->port()};
@@ -267,8 +267,8 @@ TEST_CASE("whoever waits for a worker to leave hears of the end of the job", "[r
   its.on_worker_loss = sync::membership::OnWorkerLoss::kShrink;
   Job job(its);
   job.start(2, 1);
-  auto begun = std::async(std::launch::async, [&] { return job[0].client->begin_training(); });
-  REQUIRE(job[1].client->begin_training());
+  auto begun = std::async(std::launch::async, [&] { return job[0].client->begin_training(0); });
+  REQUIRE(job[1].client->begin_training(0));
   REQUIRE(within(std::move(begun)));
   const net::Endpoint scheduler{"127.0.0.1", job.scheduler->port()};
   auto asked = std::async(std::launch::async, [&] { return leave(scheduler, security(), 1); });

@@ -44,6 +44,50 @@ TEST_CASE("a held gate lets no step begin until the last step is known", "[rpc]"
   }
 }
 
+TEST_CASE("a worker that cannot end its epoch waits for the border, wherever it stands", "[rpc]") {
+  Waits waits;
+  StepGate gate(waits);
+  CHECK(gate.may_begin(0).value());
+  auto border = std::async(std::launch::async, [&] { return gate.await_border(); });
+  dtrain::test::await([&] { return !waits.open().empty(); });
+  SECTION("at which all meet") {
+    CHECK(gate.hold(1) == 1);
+    gate.stop_after({.number = 1, .steps = 1, .meets = true});
+    CHECK(border.get());
+    CHECK(gate.border() == 1);
+    gate.pass_border(1);
+    CHECK(gate.may_begin(1).value());
+  }
+  SECTION("or stops") {
+    CHECK(gate.hold(1) == 1);
+    gate.stop_after({.number = 1, .steps = 1});
+    CHECK(border.get());
+    CHECK(gate.border() == 0);
+    CHECK_FALSE(gate.may_begin(1).value());
+  }
+  SECTION("or leaves") {
+    gate.leave();
+    CHECK(border.get());
+    CHECK(gate.has_left());
+  }
+  SECTION("or fails") {
+    gate.fail({Code::kPeerLost, "worker 1 was lost", {}});
+    CHECK(border.get().error().message == "worker 1 was lost");
+  }
+}
+
+TEST_CASE("a run that goes back has begun no later step", "[rpc]") {
+  Waits waits;
+  StepGate gate(waits);
+  for (uint64_t step = 0; step < 9; step++) CHECK(gate.may_begin(step).value());
+  gate.go_to(4);
+  CHECK(gate.hold(1) == 4);
+  gate.stop_after({.number = 1, .steps = 5, .meets = true});
+  CHECK(gate.may_begin(4).value());
+  CHECK_FALSE(gate.may_begin(5).value());
+  CHECK(gate.border() == 1);
+}
+
 TEST_CASE("a gate that leads to a border opens again when the border is passed", "[rpc]") {
   Waits waits;
   StepGate gate(waits);

@@ -170,6 +170,7 @@ TEST_CASE("a job that stands still waits at a border for a worker in the place o
     const auto released = all<ReleaseBarrier>(job.say(6'110, Viewed{Conversation::server(0), 3}));
     REQUIRE(released.size() == 1);
     CHECK(released[0].joined == std::vector<uint32_t>{0});
+    CHECK(released[0].lost == std::vector<uint32_t>{0});
   }
   SECTION("nobody comes") {
     CHECK(notices<StopJob>(job.say(5'000, Tick{})).empty());
@@ -182,9 +183,43 @@ TEST_CASE("a job that stands still waits at a border for a worker in the place o
   }
   SECTION("the job is asked to stop") {
     const auto asked = job.say(4'500, StopRequested{"a signal"});
-    CHECK(all<ReleaseBarrier>(asked).size() == 1);
+    REQUIRE(all<ReleaseBarrier>(asked).size() == 1);
+    CHECK(all<ReleaseBarrier>(asked)[0].lost == std::vector<uint32_t>{0});
     CHECK(notices<Hold>(asked).size() == 2);
   }
+}
+
+// The run has gone back to an earlier step after the workers had answered the Hold.
+TEST_CASE("when training begins again, a Hold counts the steps again", "[sync][membership]") {
+  Settings its = settings(3, 1);
+  its.on_worker_loss = OnWorkerLoss::kWait;
+  its.stands_still = true;
+  Conversation job = training(its);
+  const bool has_answered = GENERATE(false, true);
+  (void)job.say(100, ProcessEnded{{Role::kWorker, 2}, "ended"});
+  for (const uint32_t rank : {0U, 1U}) {
+    if (rank == 0 || has_answered) (void)job.say(110, Held{Conversation::worker(rank), 1, 9});
+  }
+  const auto begin = [&](uint32_t rank) {
+    return job.say(200, BarrierEnter{.incarnation = Conversation::worker(rank),
+                                     .name = "the initial weights",
+                                     .seq = 1,
+                                     .content = "0 numbers",
+                                     .begins_training = true});
+  };
+  CHECK(begin(0).empty());
+  const auto begun = begin(1);
+  REQUIRE(all<ReleaseBarrier>(begun).size() == 1);
+  CHECK(all<ReleaseBarrier>(begun)[0].lost == std::vector<uint32_t>{2});
+  REQUIRE(notices<Hold>(begun).size() == 2);
+  CHECK(notices<Hold>(begun)[0].number == 2);
+  CHECK(job.say(210, Held{Conversation::worker(1), 1, 9}).empty());  // a late answer
+  (void)job.say(220, Held{Conversation::worker(0), 2, 4});
+  const auto last = notices<StopAfter>(job.say(230, Held{Conversation::worker(1), 2, 5}));
+  REQUIRE(last.size() == 2);
+  CHECK(last[0].number == 2);
+  CHECK(last[0].steps == 5);
+  CHECK(last[0].meets);
 }
 
 TEST_CASE("a worker that has left is not waited for", "[sync][membership]") {

@@ -2,6 +2,7 @@
 // end.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <span>
@@ -32,13 +33,20 @@ class Coordinator {
 
   // The ranks of the workers that take part since the last barrier, sorted: they have joined the running job.
   [[nodiscard]] virtual std::vector<uint32_t> newcomers() const { return {}; }
+  // The ranks that, when the last barrier ended, were lost and awaited another worker (--on-worker-loss wait), and
+  // those of them that a newcomer has taken with it. Sorted.
+  [[nodiscard]] virtual std::vector<uint32_t> lost() const { return {}; }
+  // Whether one of them has no worker. Then the workers are about to meet at a border, unless the job is to stop.
+  [[nodiscard]] bool lacks_workers() const;
+
   // For a worker that joins the running job, when it is prepared: waits until the others have met at a border, and
   // returns the messages with which they have come there. From then on this worker takes part in everything.
   virtual Result<std::vector<Contribution>> take_part();
 
-  // A barrier that all workers pass when they have the initial weights. From then on the job continues if a worker is
-  // lost (--on-worker-loss). Called only by jobs that can continue.
-  virtual Result<> begin_training() { return {}; }
+  // A barrier that all workers pass when they have the initial weights, and when the run has gone back to an earlier
+  // position. `step` is the next step, and no later one counts as begun. From the first call on, the job continues if a
+  // worker is lost (--on-worker-loss). Called only by jobs that can continue.
+  virtual Result<> begin_training(uint64_t /*step*/) { return {}; }
   // Called before each step. Returns false if a signal has asked the job to stop. All workers of a stop set then stop
   // before the same step, and rank 0 writes a checkpoint. (Stop sets: JobPlan::stop_set_of.) Costs one atomic load
   // unless a stop is under way.
@@ -51,6 +59,9 @@ class Coordinator {
   // The number of the border because of which may_begin has returned false: the workers are to meet, and then continue.
   // 0: may_begin has returned true, or false for another reason.
   [[nodiscard]] virtual uint64_t border() const { return 0; }
+  // If lacks_workers(): waits until this worker is to come to a border, to stop or to leave, as if may_begin had
+  // returned false.
+  virtual Result<> await_border() { return {}; }
   // To be called when the workers have met at the border with this number. From then on may_begin may return true.
   virtual void pass_border(uint64_t /*number*/) {}
   // A barrier that adds numbers: all workers call it with the same name and count, and each gets the sums, added in
@@ -81,6 +92,11 @@ inline constexpr size_t kGatherBytesMax = 32 << 20;       // limit for the messa
 
 inline Result<std::vector<Contribution>> Coordinator::take_part() {
   return fail(Code::kInternal, "no worker can join this job while it runs");
+}
+
+inline bool Coordinator::lacks_workers() const {
+  const std::vector<uint32_t> ranks = live();
+  return !std::ranges::all_of(lost(), [&](uint32_t rank) { return std::ranges::binary_search(ranks, rank); });
 }
 
 inline std::vector<uint32_t> Coordinator::live() const {

@@ -56,7 +56,8 @@ struct BestEpoch {
   int64_t epoch = 0;
   double accuracy = 0;
 };
-// Where training starts. Sent by worker 0; the others send an empty one.
+// Where training starts or, at a border, continues. Sent by worker 0 or, at a border, by one that knows it; the others
+// send an empty one.
 struct RunStart {
   std::string position;                   // as train::to_text() writes it
   std::string rest;                       // of the epoch in progress, as train::to_text() writes it
@@ -66,6 +67,10 @@ struct RunStart {
   std::vector<int64_t> kept_epochs = {};  // epochs of the checkpoints that the run has written and not removed
   // To workers that join the running job: whether the sender has given the servers what these workers need.
   bool has_handed_over = false;
+  // At a border: whether the run goes back to this position, which all workers take over from the servers. Then
+  // `workers` has the state of each worker.
+  bool goes_back = false;
+  bool began_with_model = false;  // whether the run began with a model or a checkpoint, and not with drawn weights
 };
 // A worker has reached the end of an epoch or a border, or was asked to stop.
 struct EpochEnd {

@@ -299,9 +299,9 @@ void ShardSlice::control(const ControlCall& call, Pieces payload) {
   change([&]() DT_REQUIRES(mutex_) {
     const auto& what = call.request.what;
     const bool asks_only = std::holds_alternative<PullState>(what) || std::holds_alternative<PullCounters>(what);
-    // The worker that changes the rate, or hands the weights over to workers that join, is the leader, which may
-    // change.
-    const bool hands_over = machine_ && options_.sums_only && !std::holds_alternative<Regroup>(what);
+    // The worker that changes the rate, hands the weights over to workers that join, or sets them back, is the leader,
+    // which may change.
+    const bool hands_over = machine_ && !std::holds_alternative<Regroup>(what);
     const bool is_of_any_worker = asks_only || hands_over || std::holds_alternative<SetRate>(what);
     if (!is_of_any_worker && call.request.rank != 0) return refuse(call, Status::kRejected);
     if (machine_) carry_out_effects();
@@ -335,7 +335,9 @@ void ShardSlice::assign_values(const ControlCall& call, const AssignValues& assi
   // If arrays are missing, the connection broke between the messages of this assignment, and worker 0 is about to send
   // all of them again.
   if (states_.intact.size() < assign.states) return;
+  if (states_.intact.empty()) values_.clear_state();
   values_.set_weights(payload, assign.counters);
+  if (record_) record_->begin_groups(sync::group_count(policy_), Waiters::Clock::now());
   begin_rounds(assign.counters.updates);
   complete(call);
   for (const Waiters::Waiter& early : waiters_.take_all()) request_weights(early.request, early.wanted, early.status);

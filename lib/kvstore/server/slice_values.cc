@@ -27,6 +27,10 @@ void SliceValues::set_state(size_t slot, Pieces payload) {
   copy_floats(payload, state_[slot].span());
 }
 
+void SliceValues::clear_state() {
+  for (Buffer<float>& slot : state_) std::ranges::fill(slot.span(), 0.0F);
+}
+
 void SliceValues::set_weights(Pieces payload, const Counters& counters) {
   copy_floats(payload, weights_.writable());
   counters_ = counters;

@@ -44,6 +44,7 @@ class SliceValues {
 
   // The payload must hold exactly elements() floats, and the slot must be below slot_count().
   void set_state(size_t slot, Pieces payload);
+  void clear_state();  // sets it to zeros
   void set_weights(Pieces payload, const Counters& counters);
   void set_rate(const RateChange& change) { next_rate_ = change; }
   [[nodiscard]] std::span<const float> state(size_t slot) const { return state_[slot].span(); }

@@ -133,6 +133,14 @@ std::vector<FlatInterval> DeviceStore::owned_by(const Device& device) const {
 }
 
 Result<> DeviceStore::initialize(std::span<const ParameterView> devices, const TrainingState& state) {
+  return begin(devices, state, &Store::initialize);
+}
+
+Result<> DeviceStore::take_over(std::span<const ParameterView> devices, const TrainingState& state) {
+  return begin(devices, state, &Store::take_over);
+}
+
+Result<> DeviceStore::begin(std::span<const ParameterView> devices, const TrainingState& state, Begin servers) {
   DT_CHECK(devices.size() == devices_.size(), "there are {} views for {} devices", devices.size(), devices_.size());
   for (size_t i = 0; i < devices.size(); i++) devices_[i].view = devices[i];
   {
@@ -140,7 +148,7 @@ Result<> DeviceStore::initialize(std::span<const ParameterView> devices, const T
     next_step_ = state.updates;
   }
   if (servers_) {
-    DT_TRY_VOID(servers_->initialize(devices.first(1), state));
+    DT_TRY_VOID((servers_.get()->*servers)(devices.first(1), state));
   } else {
     if (options_.update_at == UpdateAt::kOwner && !is_alone()) choose_owners();
     for (Device& device : devices_) {

@@ -81,7 +81,8 @@ class DeviceStore final : public Store, private DeviceDecisions, private WorkerG
   Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
   Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
   Result<> wait_for_weights(DeviceBucket at) override DT_EXCLUDES(mutex_);
-  Result<> hand_over() override { return servers_ ? servers_->hand_over() : Result<>{}; }
+  Result<> hand_over(const TrainingState* back) override { return servers_ ? servers_->hand_over(back) : Result<>{}; }
+  Result<> take_over(std::span<const ParameterView> devices, const TrainingState& state) override;
   Result<uint64_t> next_step() override;
   Result<uint64_t> samples_applied() override;
   Result<> share_statistics(uint64_t samples) override;
@@ -140,6 +141,8 @@ class DeviceStore final : public Store, private DeviceDecisions, private WorkerG
   template <Work work>
   Result<> push(Device& device, uint32_t bucket, uint32_t samples);
   // The tasks that exchange threads run.
+  using Begin = Result<> (Store::*)(std::span<const ParameterView> devices, const TrainingState& state);
+  Result<> begin(std::span<const ParameterView> devices, const TrainingState& state, Begin servers);
   Result<> start(Device& device, uint32_t, uint32_t);
   Result<> exchange(Device& device, uint32_t bucket, uint32_t samples);
   Result<> sum(Device& device, size_t bucket) const;

@@ -92,24 +92,37 @@ Result<> DistStore::bind(const ParameterView& view) {
   return {};
 }
 
-Result<> DistStore::initialize(std::span<const ParameterView> devices, const TrainingState& state) {
+Result<> DistStore::begin(std::span<const ParameterView> devices, const TrainingState& state) {
   DT_CHECK(requests_.is_attached(), "no pipes were attached");
   DT_CHECK(devices.size() == 1, "there are {} devices, but this store can push and pull for only one", devices.size());
   DT_TRY_VOID(bind(devices.front()));
   next_step_ = state.updates;
   first_samples_ = state.samples;
   rate_factor_ = state.rate_factor;
-  if (options_.rank != 0 || options_.joins) {
-    DT_TRY_VOID(pull(Kind::kPull, &DistStore::any, 0));
-    if (options_.joins) continue_rounds();
-    if (!updater_) return {};
-    // No worker has pushed since another one has sent this state to the servers (assign()).
-    TrainingState sent;
-    DT_TRY_VOID(fetch_state(sent));
-    return begin_updates(sent);
-  }
+  return {};
+}
+
+Result<> DistStore::initialize(std::span<const ParameterView> devices, const TrainingState& state) {
+  DT_TRY_VOID(begin(devices, state));
+  if (options_.rank != 0) return fetch_all();
   DT_TRY_VOID(assign(state));
   return updater_ ? begin_updates(state) : Result<>{};
+}
+
+Result<> DistStore::take_over(std::span<const ParameterView> devices, const TrainingState& state) {
+  DT_TRY_VOID(begin(devices, state));
+  DT_TRY_VOID(fetch_all());
+  continue_rounds();
+  return {};
+}
+
+// Takes the values that another worker has sent to the servers (assign()). No worker has pushed since.
+Result<> DistStore::fetch_all() {
+  DT_TRY_VOID(pull(Kind::kPull, &DistStore::any, 0));
+  if (!updater_) return {};
+  TrainingState sent;
+  DT_TRY_VOID(fetch_state(sent));
+  return begin_updates(sent);
 }
 
 // Takes the numbers of the next rounds from the answers of all slices.
@@ -124,7 +137,8 @@ void DistStore::continue_rounds() {
 }
 
 // If the servers only sum, they get the weights and the state from this worker.
-Result<> DistStore::hand_over() {
+Result<> DistStore::hand_over(const TrainingState* back) {
+  if (back != nullptr) return assign(*back);
   if (!updater_) return {};
   TrainingState state;
   DT_TRY_VOID(read_state(state));

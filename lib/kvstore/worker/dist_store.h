@@ -39,7 +39,6 @@ struct DistStoreOptions {
   Log log = Log::silent();  // gets lines about slices that were damaged in transit, and about skipped steps
   // Rounds may end without the slowest workers (--backup), which then continue with the open round.
   bool skips_steps = false;
-  bool joins = false;           // the job is running: the servers have the weights, and others have made steps
   bool workers_differ = false;  // workers may have different weights at the same time, so refresh() has work to do
 };
 
@@ -52,9 +51,10 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
 
   // Takes one device. A worker with several devices puts a DeviceStore in front of this store.
   Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
+  Result<> hand_over(const TrainingState* back) override;
+  Result<> take_over(std::span<const ParameterView> devices, const TrainingState& state) override;
   Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
   Result<> wait_for_weights(DeviceBucket at) override;
-  Result<> hand_over() override;
   Result<uint64_t> next_step() override;
   Result<uint64_t> samples_applied() override;
   Result<> share_statistics(uint64_t samples) override;
@@ -87,6 +87,8 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
 
   DistStore(DistStoreOptions options, std::vector<std::string> slots, std::unique_ptr<Updater> updater, Waits& waits);
   Result<> bind(const ParameterView& view);
+  Result<> begin(std::span<const ParameterView> devices, const TrainingState& state);
+  Result<> fetch_all();
   Result<> begin_updates(const TrainingState& state);
   void continue_rounds();
   [[nodiscard]] size_t bucket_count() const { return options_.bucket_begin.size(); }

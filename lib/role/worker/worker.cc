@@ -44,7 +44,6 @@ Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const StoreSetup& se
   options.log = process.log;
   options.timeline = setup.timeline;
   options.rank = setup.coordinator.rank();
-  options.joins = process.flags.launch.joins;
   options.incarnation = connection.incarnation;
   options.bucket_begin = setup.bucket_begin;
   return kvstore::DistStore::create(std::move(options), setup.waits);

@@ -87,11 +87,11 @@ TEST_CASE("control messages that do not fit the slice are refused and change not
   ShardOptions options = options_for(sync::bsp(2));
   options.rule.optimizer.momentum = 0.5;  // one slot
   Conversation talk(options);
-  talk.assign(0, {1, 1, 1, 1});
   talk.control(1, 0, 9, AssignValues{}, {9, 9, 9, 9});
-  CHECK(talk.status_of(1) == Status::kRejected);  // only rank 0 sets values
+  CHECK(talk.status_of(1) == Status::kRejected);  // only rank 0 sets the first values
   talk.control(1, 0, 9, AssignState{0}, {9, 9, 9, 9});
   CHECK(talk.status_of(1) == Status::kRejected);
+  talk.assign(0, {1, 1, 1, 1});
   talk.control(0, 0, 9, AssignState{1}, {9, 9, 9, 9});
   CHECK(talk.status_of(0) == Status::kBadSize);  // a slot that the optimizer does not have
   talk.control(0, 0, 9, AssignState{0}, {9, 9, 9});
