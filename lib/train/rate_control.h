@@ -1,5 +1,6 @@
-// Changes of the learning rate that a user requests while a run trains (dtrain set-rate). They multiply the schedule's
-// rate by a factor.
+// Changes of the learning rate while a run trains. The schedule's rate is multiplied by two factors: that of the user
+// (dtrain set-rate), which is in checkpoints, and with --elastic-batch scale the number of samples of an update,
+// divided by that at the start of the job.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,12 @@ class RateControl {
   // All workers call it when they have the newest weights and no gradient is in flight.
   Result<> meet();
 
-  // The factor by which the run has changed the schedule's rate so far.
+  // With --elastic-batch scale: makes the rate follow the number of samples of an update, which the clock's rule says.
+  // All workers call it at the same point when the rule has changed, with no gradient in flight; a worker that joins
+  // also does. Returns when all servers and all workers have the rate, whichever worker is lost meanwhile.
+  Result<> follow_batch();
+
+  // The user's factor.
   [[nodiscard]] const double& factor() const { return factor_; }
 
  private:
@@ -49,13 +55,15 @@ class RateControl {
     std::string reason;
   };
   Result<> take_over();
+  Result<> set_for_all();
   std::optional<Change> requested();
   void apply(const Change& change);
 
   RateControlParts parts_;
-  double factor_ = 1;
-  bool leads_ = false;     // whether this worker has led at a meeting
-  RateRequests requests_;  // only used by the leader
+  double factor_ = 1;        // the user's
+  double batch_factor_ = 1;  // the factor that follows the number of samples of an update
+  bool leads_ = false;       // whether this worker has led at a meeting
+  RateRequests requests_;    // only used by the leader
 };
 
 }  // namespace dtrain::train

@@ -34,6 +34,8 @@ struct TrainSpec {
   // log lines about the learning rate.
   optim::OptimizerSpec optimizer;
   optim::ScheduleSpec schedule;
+  // Whether the rate is also in proportion to the samples of an update, if the workers change (--elastic-batch scale).
+  bool rate_follows_batch = false;
   InitializerSpec initializer;
   uint64_t seed = 0;
   std::string job_hash, job_text;  // the JobSpec, for checkpoints

@@ -277,7 +277,8 @@ Result<> Trainer::Impl::join() {
   if (agreed.goes_back) DT_TRY_VOID(parts_.coordinator.begin_training(at.updates));
   parts_.log.info("joined the job in epoch {}, at step {}; {} workers take part now", at.epoch + 1, at.step,
                   live.size());
-  return begin_from(agreed);
+  DT_TRY_VOID(begin_from(agreed));
+  return rate_control_.follow_batch();
 }
 
 Result<TrainOutcome> Trainer::Impl::run() {
@@ -529,7 +530,7 @@ Result<> Trainer::Impl::divide_among_live() {
       live.size(), divided_among_.size(), clock_.position().epoch + 2, clock_.position().epoch + 1);
   clock_.change_rule_after_epoch(now.epoch);
   adopt(std::move(now), live);
-  return {};
+  return rate_control_.follow_batch();
 }
 
 // At a border: the workers that are there now divide what has not been read of the epoch, as a job does that is resumed
@@ -550,12 +551,16 @@ Result<bool> Trainer::Impl::divide_rest_among_live() {
   adapt_to_workers(start, job_text_, now.job_text, now.epoch, parts_.log);
   clock_.change_rule_within_epoch(now.epoch, start.position, std::move(start.rest));
   adopt(now, live);
-  if (newcomers.empty()) return false;
-  DT_TRY_VOID(saver_.make_way(), "completing a checkpoint");
-  const std::vector<uint32_t> lost = parts_.coordinator.lost();
-  DT_TRY(const AgreedStart agreed, welcome(newcomers, now), "telling the newcomers where the run is");
-  if (agreed.goes_back) DT_TRY_VOID(go_back(agreed, now.epoch, lost), "going back");
-  return agreed.goes_back;
+  bool has_gone_back = false;
+  if (!newcomers.empty()) {
+    DT_TRY_VOID(saver_.make_way(), "completing a checkpoint");
+    const std::vector<uint32_t> lost = parts_.coordinator.lost();
+    DT_TRY(const AgreedStart agreed, welcome(newcomers, now), "telling the newcomers where the run is");
+    has_gone_back = agreed.goes_back;
+    if (has_gone_back) DT_TRY_VOID(go_back(agreed, now.epoch, lost), "going back");
+  }
+  DT_TRY_VOID(rate_control_.follow_batch());
+  return has_gone_back;
 }
 
 Result<AgreedStart> Trainer::Impl::welcome(const std::set<uint32_t>& newcomers, const RecordDivision& now) {

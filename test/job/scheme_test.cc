@@ -108,6 +108,27 @@ TEST_CASE("flags that a scheme cannot honor are refused", "[job]") {
              Contains("--resplit-every 1 with --allow-gaps"));
 }
 
+TEST_CASE("a rate follows the number of workers only if it can change, and all make each update together", "[job]") {
+  const auto scaled = [](const char* store, std::vector<std::string> more) {
+    more.insert(more.end(), {"--elastic-batch", "scale"});
+    return with_store(store, std::move(more));
+  };
+  CHECK_THAT(refused(scaled("dist_sync", {})), Contains("--elastic-batch scale needs --on-worker-loss wait or shrink"));
+  for (const char* store : {"dist_async", "dist_ssync", "dist_gsync"}) {
+    CHECK_THAT(refused(scaled(store, {"--on-worker-loss", "shrink"})),
+               Contains(std::string("--elastic-batch scale: an update of ") + store + " has the gradients of some"));
+  }
+  CHECK_THAT(refused(scaled("dist_sync", {"--on-worker-loss", "wait", "--optimizer", "adadelta"})),
+             Contains("--elastic-batch scale: the optimizer adadelta has no learning rate"));
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--backup", "1"}, {"--update-on", "worker"}, {"--max-workers", "7"}}) {
+    std::vector<std::string> flags = {"--on-worker-loss", "shrink"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    CHECK(parsed(scaled("dist_sync", flags)).job.scheme.elastic_batch == ElasticBatch::kScale);
+  }
+  CHECK(scheme_of("dist_sync", {}).elastic_batch == ElasticBatch::kOff);
+}
+
 // Schemes that update the weights once per worker need lr/W (docs/schemes.md).
 TEST_CASE("a hint names a learning rate that suits the scheme", "[job]") {
   const auto hint = [](const char* store, std::vector<std::string> more) {

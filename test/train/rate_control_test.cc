@@ -3,9 +3,11 @@
 #include <map>
 #include <thread>
 
+#include "fakes.h"
 #include "members.h"
 #include "support/catch.h"
 #include "toy_run.h"
+#include "train/rate_control.h"
 #include "train/rate_request.h"
 
 using namespace dtrain;
@@ -60,7 +62,73 @@ class Asking final : public LocalCoordinator {
   uint64_t stop_at_;
 };
 
+// Records the rates that it is told.
+class RateStore final : public SilentStore {
+ public:
+  Result<> set_rate(const kvstore::RateChange& change, bool for_servers) override {
+    told.push_back(
+        fmt::format("{:g} from {}{}", change.factor, change.from_samples, for_servers ? " for servers" : ""));
+    return {};
+  }
+  std::vector<std::string> told;
+};
+
+// Worker 1 of three, whose leader is lost before it can say that it has told the servers the rate.
+class AfterLeader final : public LocalCoordinator {
+ public:
+  using LocalCoordinator::LocalCoordinator;
+  [[nodiscard]] uint32_t rank() const override { return 1; }
+  [[nodiscard]] uint32_t workers() const override { return 3; }
+  [[nodiscard]] std::vector<uint32_t> live() const override { return live_; }
+
+ private:
+  Result<std::vector<job::Contribution>> gather(const std::string&, job::Contribution own,
+                                                std::span<const uint32_t>) override {
+    live_ = {1, 2};
+    return std::vector<job::Contribution>{std::move(own), job::RateChange{}};
+  }
+  std::vector<uint32_t> live_ = {0, 1, 2};
+};
+
 }  // namespace
+
+TEST_CASE("the rate follows the samples of an update, also if the leader is lost meanwhile", "[train]") {
+  const std::atomic<bool> never = false;
+  AfterLeader coordinator(never);
+  RateStore store;
+  TrainSpec spec;
+  spec.rate_follows_batch = true;
+  spec.schedule.base = 0.5;
+  spec.epoch = {.samples = 120, .samples_per_step = 12, .samples_per_update = 12};
+  EpochClock clock(spec.epoch, spec.schedule, {.may_lose_workers = true}, store, coordinator);
+  RateControl rate({.spec = spec, .clock = clock, .store = store, .coordinator = coordinator, .log = Log::silent()});
+  rate.begin(0.25);
+  clock.change_rule_within_epoch({.samples = 120, .samples_per_step = 8, .samples_per_update = 8}, {}, {});
+  REQUIRE(rate.follow_batch());
+  const std::string factor = fmt::format("{:g} from 0", 0.25 * 8 / 12);
+  CHECK(store.told == std::vector{factor, factor + " for servers"});
+  CHECK(clock.rate_of_next_update() == Approx(0.5 * 0.25 * 8 / 12));
+  CHECK(rate.factor() == 0.25);  // what a checkpoint gets, and a worker that joins
+
+  // The new leader alone decides from now on, and the factor is never that of an earlier change.
+  store.told.clear();
+  clock.change_rule_after_epoch(spec.epoch);
+  REQUIRE(rate.follow_batch());
+  CHECK(store.told == std::vector<std::string>{"0.25 from 0 for servers"});
+  CHECK(clock.rate_of_next_update() == 0.5 * 0.25);
+}
+
+TEST_CASE("without --elastic-batch scale, the rate does not follow the samples of an update", "[train]") {
+  const std::atomic<bool> never = false;
+  AfterLeader coordinator(never);
+  RateStore store;
+  TrainSpec spec;
+  spec.epoch = {.samples = 120, .samples_per_step = 12, .samples_per_update = 12};
+  EpochClock clock(spec.epoch, spec.schedule, {}, store, coordinator);
+  RateControl rate({.spec = spec, .clock = clock, .store = store, .coordinator = coordinator, .log = Log::silent()});
+  REQUIRE(rate.follow_batch());
+  CHECK(store.told.empty());
+}
 
 TEST_CASE("a resumed run has the changed rate, and the same bits as one that was not stopped", "[train]") {
   const TempDir whole, parts;

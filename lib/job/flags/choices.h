@@ -15,6 +15,8 @@ enum class Placement { kHash, kBalanced };
 enum class OnNan { kFail, kSkip };
 enum class OnWorkerLoss { kFail, kWait, kShrink };
 enum class Reshare { kEpoch, kNow };  // when the workers that are left divide the records anew
+// What an update does when the number of workers has changed: nothing, or a rate in proportion to its samples.
+enum class ElasticBatch { kOff, kScale };
 enum class HostOrder { kSpread, kPack };
 // What to do with a worker in no group: report an error, or form a group of its own.
 enum class Ungrouped { kError, kOwn };

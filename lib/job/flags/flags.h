@@ -47,6 +47,7 @@ struct SchemeFlags {
   int64_t resplit_every = 0;    // shares rotate between ranks every N epochs; 0: never
   OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
   Reshare reshare = Reshare::kEpoch;
+  ElasticBatch elastic_batch = ElasticBatch::kOff;
   int64_t max_workers = 0;  // number of seats of workers; 0: as many as workers start with the job
 };
 

@@ -89,7 +89,7 @@ struct Speed {
 struct NewGroups {
   uint64_t next_step = 0;
 };
-// The new factor on the schedule's learning rate. Sent by worker 0; ignored from the others.
+// The new factor on the schedule's learning rate. Sent by the leader when it has told the servers; the others send 0.
 struct RateChange {
   double factor = 0;  // the new factor; 0: the factor does not change
 };

@@ -104,17 +104,24 @@ Result<> check_deterministic(const JobFlags& job, const Store& store) {
               job.scheme.kv_store, job.num_workers);
 }
 
+// A given flag that has an effect only if the workers can change while the job runs; empty: there is none.
+std::string flag_of_changing_workers(const Flags& flags) {
+  const SchemeFlags& scheme = flags.job.scheme;
+  if (scheme.reshare == Reshare::kNow) return "--reshare now";
+  if (scheme.elastic_batch != ElasticBatch::kOff) return given_text(flags, "elastic-batch");
+  if (flags.wire.drain) return "--drain";
+  if (scheme.max_workers > 0) return "--max-workers";
+  return flags.wire.min_workers > 1 ? "--min-workers" : "";
+}
+
 Result<> check_worker_loss(const Flags& flags, const Store& store) {
   const JobFlags& job = flags.job;
   if (job.scheme.on_worker_loss == OnWorkerLoss::kFail) {
-    const bool reshares = job.scheme.reshare == Reshare::kNow;
-    if (!flags.wire.drain && flags.wire.min_workers == 1 && !reshares && job.scheme.max_workers == 0) return {};
+    const std::string flag = flag_of_changing_workers(flags);
+    if (flag.empty()) return {};
     return fail(Code::kUsage,
                 "{} needs --on-worker-loss wait or shrink: otherwise the workers cannot change while the job runs",
-                reshares                     ? "--reshare now"
-                : flags.wire.drain           ? "--drain"
-                : job.scheme.max_workers > 0 ? "--max-workers"
-                                             : "--min-workers");
+                flag);
   }
   const std::string policy =
       fmt::format("--on-worker-loss {}", job.scheme.on_worker_loss == OnWorkerLoss::kWait ? "wait" : "shrink");
@@ -146,6 +153,22 @@ Result<> check_worker_loss(const Flags& flags, const Store& store) {
   return {};
 }
 
+Result<> check_elastic_batch(const Flags& flags, const Store& store) {
+  const JobFlags& job = flags.job;
+  if (job.scheme.elastic_batch == ElasticBatch::kOff) return {};
+  const std::string flag = given_text(flags, "elastic-batch");
+  if (store.scheme != Scheme::kBsp) {
+    return fail(Code::kUsage,
+                "{}: an update of {} has the gradients of some workers only, so its samples do not follow the number "
+                "of workers; use a store whose workers make each update together, such as dist_sync",
+                flag, job.scheme.kv_store);
+  }
+  if (optimizer_name(job.optimizer.optimizer) == "adadelta") {
+    return fail(Code::kUsage, "{}: the optimizer adadelta has no learning rate", flag);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<> check_scheme(const Flags& flags) {
@@ -155,6 +178,7 @@ Result<> check_scheme(const Flags& flags) {
   DT_TRY_VOID(check_backup(job));
   DT_TRY_VOID(check_deterministic(job, store));
   DT_TRY_VOID(check_worker_loss(flags, store));
+  DT_TRY_VOID(check_elastic_batch(flags, store));
   if (job.scheme.resplit_every > 0 && job.scheme.allow_gaps) {
     return fail(
         Code::kUsage,

@@ -102,6 +102,7 @@ std::optional<std::string> former_value(std::string_view flag) {
   if (flag == "keep") return "0";
   if (flag == "on-worker-loss") return "fail";
   if (flag == "reshare") return "epoch";
+  if (flag == "elastic-batch") return "off";
   if (flag == "max-workers") return "0";
   return std::nullopt;
 }

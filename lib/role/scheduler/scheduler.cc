@@ -113,7 +113,8 @@ sync::membership::Settings membership_settings(const job::Flags& flags, const jo
   settings.stands_still = stands_still(spec.flags);
   settings.rejoin_timeout_ms = static_cast<uint64_t>(flags.wire.rejoin_timeout.count());
   settings.min_workers = static_cast<uint32_t>(flags.wire.min_workers);
-  settings.meets_on_change = spec.flags.scheme.reshare == job::Reshare::kNow;
+  settings.meets_on_change =
+      spec.flags.scheme.reshare == job::Reshare::kNow || spec.flags.scheme.elastic_batch != job::ElasticBatch::kOff;
   settings.job_text = job::text(spec);
   settings.barrier_bytes_max = job::kGatherBytesMax;
   settings.start_timeout_ms = static_cast<uint64_t>(flags.wire.start_timeout.count());

@@ -133,8 +133,9 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, uint3
     options.on_report = [log = process.log](const kvstore::GroupReport& report) { log.info("{}", line(report)); };
   }
   options.on_rate = [log = process.log](const kvstore::RateChange& change, uint64_t update) {
-    log.info("learning rate changed after {1} samples: from update {2} on, it is {0:g} times that of the schedule",
-             change.factor, change.from_samples, update);
+    const std::string when = change.from_samples > 0 ? fmt::format(" after {} samples", change.from_samples) : "";
+    log.info("learning rate changed{}: from update {} on, it is {:g} times that of the schedule", when, update,
+             change.factor);
   };
   if (const std::optional<uint64_t> step = own_faults(process.flags, rank).kill_at) {
     options.on_update = [kill = KillSwitch(step)](uint64_t version) { kill.reached(version); };

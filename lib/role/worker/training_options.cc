@@ -80,6 +80,7 @@ Result<train::TrainSpec> train_spec(const TrainingInput& input) {
          train::LossScale::parse(job.loss_scale, job.batch_size / static_cast<int64_t>(device_count(input.flags))));
   spec.optimizer = optimizer_spec(job);
   spec.schedule = schedule_spec(job);
+  spec.rate_follows_batch = job.scheme.elastic_batch == job::ElasticBatch::kScale;
   DT_TRY(spec.initializer, initializer_spec(job), "reading --initializer");
   spec.seed = job.seed.value();
   spec.eval_batches_interval = job.eval_batches_interval;
