@@ -1,5 +1,7 @@
 #include "train/epoch_clock.h"
 
+#include <algorithm>
+
 namespace dtrain::train {
 
 EpochClock::EpochClock(EpochRule rule, optim::ScheduleSpec schedule, Losses losses, kvstore::Store& store,
@@ -27,8 +29,21 @@ void EpochClock::go_back(const AgreedStart& start, const EpochRule& rule) {
 }
 
 double EpochClock::scheduled_rate() const {
-  const auto samples = static_cast<double>(position_.samples + rule_.samples_per_update);
+  const auto samples = static_cast<double>(position_.samples + samples_of_next_update());
   return optim::learning_rate(schedule_, samples / static_cast<double>(epoch_samples_));
+}
+
+bool EpochClock::ends_update() const {
+  return steps_in_update_ + 1 >= rule_.steps_per_update ||
+         position_.own_steps + 1 >= static_cast<uint64_t>(rule_.steps_until(position_.epoch + 1));
+}
+
+uint64_t EpochClock::samples_of_next_update() const {
+  if (rule_.steps_per_update == 1) return rule_.samples_per_update;
+  const auto end = static_cast<uint64_t>(rule_.steps_until(position_.epoch + 1));
+  const uint64_t begin = position_.own_steps - steps_in_update_;
+  return begin < end ? std::min(rule_.steps_per_update, end - begin) * rule_.samples_per_step
+                     : rule_.samples_per_update;
 }
 
 void EpochClock::change_rule_after_epoch(const EpochRule& rule) {
@@ -62,9 +77,14 @@ Result<> EpochClock::read_samples() {
 
 void EpochClock::step_done(bool applied, int64_t samples) {
   unshared_samples_ += static_cast<uint64_t>(samples);
-  if (applied && !store_counts_samples_) position_.samples += rule_.samples_per_step;
-  // If this worker left the step out, the other workers may have made it, and then it is still an update.
-  if (applied || coordinator_.workers() > 1) position_.updates++;
+  const bool is_update = ends_update();
+  steps_in_update_++;
+  if (is_update) {
+    const uint64_t steps = std::exchange(steps_in_update_, 0);
+    if (applied && !store_counts_samples_) position_.samples += steps * rule_.samples_per_step;
+    // If this worker left the step out, the other workers may have made it, and then it is still an update.
+    if (applied || coordinator_.workers() > 1) position_.updates++;
+  }
   position_.step++;
   position_.own_steps++;
   worker_steps_.clear();

@@ -51,6 +51,10 @@ class EpochClock {
     return rule_.ends_after_fixed_steps &&
            position_.own_steps + 1 < static_cast<uint64_t>(rule_.steps_until(position_.epoch + 1));
   }
+  // Whether the next step is the first, or the last, of those for one update (EpochRule::steps_per_update). An epoch
+  // ends with an update, and workers stop or meet only between updates.
+  [[nodiscard]] bool begins_update() const { return steps_in_update_ == 0; }
+  [[nodiscard]] bool ends_update() const;
   // To be called after each step. `applied`: whether the step counted; see StepRunner::finish. `samples`: the size of
   // this worker's batch.
   void step_done(bool applied, int64_t samples);
@@ -69,7 +73,7 @@ class EpochClock {
     return rule_.ends_after_fixed_steps &&
            position_.own_steps >= static_cast<uint64_t>(rule_.steps_until(position_.epoch + 1));
   }
-  // What a worker needs to make a step again.
+  // What a worker needs to make an update again; taken before the first step for it.
   struct Mark {
     Position position;
     uint64_t unshared_samples = 0;
@@ -77,6 +81,7 @@ class EpochClock {
   [[nodiscard]] Mark mark() const { return {position_, unshared_samples_}; }
   void go_back(const Mark& mark) {
     position_ = mark.position;
+    steps_in_update_ = 0;
     unshared_samples_ = mark.unshared_samples;
   }
   // To be called when this worker has fetched the newest weights and, on rank 0, also everything else that a checkpoint
@@ -99,9 +104,9 @@ class EpochClock {
   // Steps of each worker, indexed by rank; empty if all have made the same number, or if this worker has made a step
   // since they agreed on them.
   [[nodiscard]] const std::vector<uint64_t>& worker_steps() const { return worker_steps_; }
-  // The number of the store's next step.
+  // The number of the store's next step, which is an update.
   [[nodiscard]] uint64_t updates() const { return position_.updates; }
-  // Samples of all workers since the start of the run.
+  // Samples of all workers since the start of the run, up to the last update.
   [[nodiscard]] uint64_t samples() const { return position_.samples; }
   [[nodiscard]] uint64_t samples_in_this_process() const { return position_.samples - start_.samples; }
   // Sets the factor by which the schedule's learning rate is multiplied from the next update on.
@@ -115,6 +120,8 @@ class EpochClock {
   uint64_t take_unshared_samples() { return std::exchange(unshared_samples_, 0); }
 
  private:
+  [[nodiscard]] uint64_t samples_of_next_update() const;
+
   EpochRule rule_;
   const uint64_t epoch_samples_;  // samples of an epoch, as the schedule counts
   optim::ScheduleSpec schedule_;
@@ -127,7 +134,8 @@ class EpochClock {
 
   Position position_;
   data::EpochRest rest_;
-  Position start_;  // where this process began, or an earlier position to which it has gone back
+  uint64_t steps_in_update_ = 0;  // steps that this worker has made for the next update
+  Position start_;                // where this process began, or an earlier position to which it has gone back
   std::vector<uint64_t> worker_steps_;
   uint64_t unshared_samples_ = 0;
   double rate_factor_ = 1;

@@ -8,14 +8,14 @@ namespace dtrain::train {
 constexpr int kFailuresMax = 5;
 
 void GroupRenewal::begin_step(int64_t samples) {
-  if (group_ == nullptr) return;
+  samples_ = samples;
+  if (group_ == nullptr || !parts_.clock.begins_update()) return;
   Mark& mark = marks_[parts_.clock.updates() % marks_.size()];
   mark.is_set = true;
   mark.step = parts_.clock.updates();
   mark.clock = parts_.clock.mark();
   mark.metric_sums = parts_.metrics.sums();
   parts_.steps.copy_statistics(mark.statistics);
-  samples_ = samples;
 }
 
 bool GroupRenewal::may_continue_after(const Error& error) const {

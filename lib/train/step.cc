@@ -38,6 +38,7 @@ StepRunner::StepRunner(StepParts parts)
         return time_call(device, times_.pull_wait, [&] { return parts_.store.wait_for_weights({bucket, device}); });
       }),
       ready_([this](size_t device, size_t bucket) { return on_bucket(device, bucket); }),
+      sum_(parts_.devices.size()),
       bad_gradient_(parts_.devices.size()) {}
 
 // Times a call to the store, which may update weights. Only calls on the first device's thread are counted.
@@ -82,11 +83,19 @@ Error StepRunner::not_finite(const std::string& what, const std::string& layer) 
           {}};
 }
 
+// A step that does not end the update only adds its gradients to the sum.
 Result<> StepRunner::push(size_t device, size_t bucket) {
+  if (!step_.ends_update) {
+    sum_.take(device, parts_.devices.parameters(device), parts_.bucket_begin[bucket], end_of(bucket));
+    return {};
+  }
+  if (sum_.samples() > 0) {
+    sum_.add_to(device, parts_.devices.parameters(device), parts_.bucket_begin[bucket], end_of(bucket));
+  }
   telemetry::Span span(timeline(), "hand over gradients", "push");
   span.with("bucket", bucket).with("step", step_.number);
   return time_call(device, times_.push, [&] {
-    return parts_.store.gradient_ready({bucket, device}, step_.number, step_.samples);
+    return parts_.store.gradient_ready({bucket, device}, step_.number, sum_.samples() + step_.samples);
   });
 }
 
@@ -153,16 +162,18 @@ void StepRunner::restore_statistics(std::span<const float> kept) {
 Result<> StepRunner::push_zero_gradients() {
   if (parts_.workers == 1) return {};
   step_.samples = 0;
+  sum_.clear();
   for (size_t device = 0; device < parts_.devices.size(); device++) {
     for (const ParameterSpan& p : parts_.devices.parameters(device).parameters) std::ranges::fill(p.gradient, 0.0F);
   }
   return push_all();
 }
 
-Result<> StepRunner::launch(const data::LoadedBatch& batch, uint64_t step) {
+Result<> StepRunner::launch(const data::LoadedBatch& batch, uint64_t step, bool ends_update) {
   DT_CHECK(launched_ == finished_ || (may_launch_ahead() && launched_ - finished_ < steps_.size()),
            "step {} is launched, but {} steps are not finished", step, launched_ - finished_);
-  step_ = {.batch = batch, .number = step, .samples = static_cast<uint32_t>(batch.count)};
+  DT_CHECK(ends_update || !on_device_, "gradients in a device's memory are not added up");
+  step_ = {.batch = batch, .number = step, .samples = static_cast<uint32_t>(batch.count), .ends_update = ends_update};
   steps_[launched_++ % steps_.size()] = step_;
   for (std::string& bad : bad_gradient_) bad.clear();
   // The forward pass mixes the batch into the moving statistics, where a NaN would stay forever.
@@ -185,7 +196,13 @@ Result<bool> StepRunner::finish() {
   step_ = steps_[finished_++ % steps_.size()];
   if (on_device_) DT_TRY_VOID(time_pass(times_.backward, [&] { return wait_for_devices(); }));
   if (decisions_ != nullptr) return take_decision();
-  return holds_back() ? push_or_skip_step() : true;
+  DT_TRY(const bool applied, holds_back() ? push_or_skip_step() : Result<bool>(true));
+  if (step_.ends_update) {
+    sum_.clear();
+  } else if (applied) {
+    sum_.count(step_.samples);
+  }
+  return applied;
 }
 
 Result<> StepRunner::forward() {
@@ -237,19 +254,28 @@ Result<bool> StepRunner::take_decision() {
   return false;
 }
 
-// Pushes the gradients that were held back, or skips the step.
+// Pushes the gradients that were held back, or skips the step. If one of the steps for an update is bad, all of them
+// are skipped.
 Result<bool> StepRunner::push_or_skip_step() {
   const std::string* bad = first_bad_gradient();
-  if (!bad_loss_ && bad == nullptr) {
+  const bool is_good = !bad_loss_ && bad == nullptr;
+  if (is_good) {
     parts_.loss_scale.good_step();
+  } else {
+    const bool scale_falls = parts_.loss_scale.can_fall();
+    parts_.loss_scale.bad_step();
+    DT_TRY_VOID(explain_skip(scale_falls, bad == nullptr ? "" : *bad));
+  }
+  skips_update_ = skips_update_ || !is_good;
+  if (!skips_update_) {
     DT_TRY_VOID(push_all());
     return true;
   }
-  const bool scale_falls = parts_.loss_scale.can_fall();
-  parts_.loss_scale.bad_step();
-  DT_TRY_VOID(explain_skip(scale_falls, bad == nullptr ? "" : *bad));
   restore_statistics(kept_statistics_);
-  DT_TRY_VOID(push_zero_gradients());
+  if (step_.ends_update) {
+    skips_update_ = false;
+    DT_TRY_VOID(push_zero_gradients());
+  }
   return false;
 }
 

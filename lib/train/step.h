@@ -24,6 +24,7 @@
 #include "kvstore/store.h"
 #include "telemetry/tracer.h"
 #include "tensor/batch.h"
+#include "train/gradient_sum.h"
 #include "train/loss_scale.h"
 
 namespace dtrain::train {
@@ -68,14 +69,17 @@ class StepRunner {
   // Begins to train on a batch, which must stay unchanged until the step is finished. `step`: the number of updates
   // that the run has made before this one, including those made before the run was resumed. Devices that use the host's
   // memory have completed both passes when it returns.
-  Result<> launch(const data::LoadedBatch& batch, uint64_t step);
+  // `ends_update`: false if the store gets the gradients only as part of a sum, together with those of the next step,
+  // which has the same number. Only for devices that use the host's memory.
+  Result<> launch(const data::LoadedBatch& batch, uint64_t step, bool ends_update = true);
   // To be called after launch(): announces the batch of the following step. It may be copied to the devices during this
   // step and must not change before the following one is finished.
   Result<> announce(const data::LoadedBatch& next);
-  // Waits for the step and returns true if the store has received the batch's gradients. Returns false if the loss or a
-  // gradient was not finite, which happens only with --on-nan skip or a dynamic loss scale. The batch then does not
-  // count, and in a job with several workers all workers of the same round skip the step. With --on-nan fail, a
-  // non-finite value is an error: Code::kInternal, naming step, rank and layer.
+  // Waits for the step and returns true if the store has received the batch's gradients, or will receive them as part
+  // of a sum. Returns false if the loss or a gradient was not finite, which happens only with --on-nan skip or a
+  // dynamic loss scale. The batch then does not count, and neither do the others of the same sum; in a job with several
+  // workers all workers of the same round skip the step. With --on-nan fail, a non-finite value is an error:
+  // Code::kInternal, naming step, rank and layer.
   Result<bool> finish();
   // Whether launch() may be called once more before finish().
   [[nodiscard]] bool may_launch_ahead() const { return on_device_ && !may_skip_steps(); }
@@ -92,7 +96,11 @@ class StepRunner {
   void restore_statistics(std::span<const float> kept);
   // Forgets the steps that are not finished, after an error, so that they can be made again. Only for devices that use
   // the host's memory.
-  void abandon() { finished_ = launched_; }
+  void abandon() {
+    finished_ = launched_;
+    sum_.clear();
+    skips_update_ = false;
+  }
   [[nodiscard]] const StepTimes& times() const { return times_; }
 
  private:
@@ -132,6 +140,7 @@ class StepRunner {
     exec::Batch batch = {};
     uint64_t number = 0;
     uint32_t samples = 0;
+    bool ends_update = true;
   };
 
   StepParts parts_;
@@ -150,7 +159,9 @@ class StepRunner {
   bool bad_loss_ = false;
   StepTimes times_;
   uint64_t announced_ = 0;  // serial number of the batch that was announced to the devices; 0: none
+  GradientSum sum_;         // of the earlier steps for the next update
   // Used while gradients are held back:
+  bool skips_update_ = false;              // whether one of the steps for the next update is bad
   std::vector<std::string> bad_gradient_;  // for each device: the name of the first bad gradient in this step
   std::vector<float> kept_statistics_;     // values of the moving statistics before the step
 };

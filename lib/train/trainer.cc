@@ -47,6 +47,7 @@ class Trainer::Impl {
   Result<bool> train_part();
   enum class Went { kStep, kEnd, kRefused };
   Result<Went> train_step();
+  Result<bool> may_begin_step();
   Result<> mend(const Error& error);
   Result<bool> settle_in();
   Result<bool> epoch_is_over();
@@ -342,8 +343,7 @@ Result<Trainer::Impl::Went> Trainer::Impl::train_step() {
   if (!is_ahead_) {
     DT_TRY(const bool over, epoch_is_over());
     if (over) return Went::kEnd;
-    if (must_stop_) return Went::kRefused;
-    DT_TRY(const bool go, parts_.coordinator.may_begin(clock_.updates()));
+    DT_TRY(const bool go, may_begin_step());
     if (!go) return Went::kRefused;
   }
   DT_TRY_VOID(step());
@@ -370,6 +370,13 @@ Result<bool> Trainer::Impl::settle_in() {
   return divide_rest_among_live();
 }
 
+// Asks only between updates, so that all steps for one update are made.
+Result<bool> Trainer::Impl::may_begin_step() {
+  if (must_stop_) return false;
+  if (!clock_.begins_update()) return true;
+  return parts_.coordinator.may_begin(clock_.updates());
+}
+
 Result<bool> Trainer::Impl::epoch_is_over() {
   const SteadyTime begin = std::chrono::steady_clock::now();
   const Span span(timeline(), "wait for the last weights", "wait");
@@ -393,7 +400,7 @@ Result<> Trainer::Impl::step() {
            clock_.own_steps());
   reporter_.note_rate();
   renewal_.begin_step(batch->count);
-  if (!is_ahead_) DT_TRY_VOID(step_runner_.launch(*batch, clock_.updates()));
+  if (!is_ahead_) DT_TRY_VOID(step_runner_.launch(*batch, clock_.updates(), clock_.ends_update()));
   if (saver_.is_due()) parts_.coordinator.request_border();
   const Result<> launched = launch_next();
   DT_TRY(const bool applied, step_runner_.finish());  // whose errors come before those of the next step
@@ -633,6 +640,10 @@ void Trainer::Impl::adopt(RecordDivision now, std::vector<uint32_t> live) {
   is_reading_ = false;
   job_text_ = now.job_text;
   saver_.set_job(std::move(now.job_text), std::move(now.job_hash));
+  if (now.epoch.steps_per_update == 1) return;
+  parts_.log.info(
+      "an update still has {} samples: each worker adds up the gradients of {} batches (--elastic-batch keep)",
+      now.epoch.samples_per_update, now.epoch.steps_per_update);
 }
 
 // Gives all workers the same model, which is also the one in the checkpoint. False: the workers' group was made anew

@@ -11,9 +11,11 @@
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
 #include "support/command_line.h"
+#include "support/text.h"
 
 using namespace dtrain;
 using namespace dtrain::test;
+using dtrain::test::contains;
 
 namespace {
 
@@ -40,16 +42,19 @@ std::vector<std::string> updates_in(const std::string& metrics) {
 
 }  // namespace
 
-TEST_CASE("an update after the loss of a worker is one of fewer samples, at a lower rate if wanted", "[shrink]") {
+TEST_CASE("after the loss of a worker, an update has fewer samples, at a lower rate if wanted, or as many",
+          "[shrink]") {
   struct Kind {
     std::string flags;
     std::vector<std::string> updates;
   };
   const std::vector<std::string> alike = {"8 samples at 0.01", "4 samples at 0.01", "8 samples at 0.01"};
   const std::vector<std::string> scaled = {"8 samples at 0.01", "4 samples at 0.005", "8 samples at 0.01"};
-  const Kind kind =
-      GENERATE_COPY(values({Kind{"--elastic-batch off --reshare now", alike}, Kind{"--elastic-batch scale", scaled},
-                            Kind{"--elastic-batch scale --update-on worker", scaled}}));
+  const std::vector<std::string> kept = {"8 samples at 0.01"};
+  const Kind kind = GENERATE_COPY(
+      values({Kind{"--elastic-batch off --reshare now", alike}, Kind{"--elastic-batch scale", scaled},
+              Kind{"--elastic-batch scale --update-on worker", scaled}, Kind{"--elastic-batch keep", kept},
+              Kind{"--elastic-batch keep --update-on worker --cpus 2", kept}}));
   INFO(kind.flags);
   const ChangingJobs jobs("shrink", command_line("-n 2 --kv-store dist_sync --num-epochs 1000", kind.flags.c_str()));
   Process launcher(jobs.command("run", command_line("--inject step-ms=10,kill=worker:1@step:20")), jobs.options());
@@ -67,5 +72,8 @@ TEST_CASE("an update after the loss of a worker is one of fewer samples, at a lo
   REQUIRE(ends);
   CHECK(end.code == 75);
   CHECK(left_over(jobs.path("run")).empty());
+  const bool adds_up =
+      contains(end.output, "an update still has 8 samples: each worker adds up the gradients of 2 batches");
+  CHECK(adds_up == (kind.updates == kept));
   CHECK(updates_in(jobs.text_of("run/metrics.jsonl")) == kind.updates);
 }

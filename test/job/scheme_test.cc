@@ -129,6 +129,28 @@ TEST_CASE("a rate follows the number of workers only if it can change, and all m
   CHECK(scheme_of("dist_sync", {}).elastic_batch == ElasticBatch::kOff);
 }
 
+TEST_CASE("an update keeps its samples only if any number of workers can divide its batches", "[job]") {
+  const auto kept = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"--elastic-batch", "keep", "--on-worker-loss", "wait", "--kv-store", "dist_sync"});
+    return more;
+  };
+  CHECK_THAT(refused({"-n", "2", "--elastic-batch", "keep"}), Contains("--elastic-batch keep needs --on-worker-loss"));
+  CHECK_THAT(refused(kept({"-n", "4"})),
+             Contains("--elastic-batch keep: the job may have 3 workers, and the 4 batches of an update (-n) cannot be "
+                      "divided evenly among them; give --min-workers 4, or use --elastic-batch scale"));
+  CHECK_THAT(refused(kept({"-n", "2", "--max-workers", "3"})),
+             Contains("may have 3 workers, and the 2 batches") && Contains("give --max-workers 2"));
+  CHECK_THAT(refused(kept({"-n", "2", "--backup", "1"})), Contains("--elastic-batch keep with --backup 1"));
+  CHECK_THAT(refused({"-n", "2", "--elastic-batch", "keep", "--on-worker-loss", "wait", "--kv-store", "dist_async"}),
+             Contains("--elastic-batch keep: an update of dist_async has the gradients of some workers only"));
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"-n", "2"}, {"-n", "4", "--min-workers", "4"}, {"-n", "2", "--update-on", "worker"}}) {
+    CHECK(parsed(kept(flags)).job.scheme.elastic_batch == ElasticBatch::kKeep);
+  }
+  // A worker does not know the least number of workers.
+  CHECK(parsed(kept({"-n", "4", "--role", "worker", "--scheduler", "127.0.0.1:9091"})).job.num_workers == 4);
+}
+
 // Schemes that update the weights once per worker need lr/W (docs/schemes.md).
 TEST_CASE("a hint names a learning rate that suits the scheme", "[job]") {
   const auto hint = [](const char* store, std::vector<std::string> more) {

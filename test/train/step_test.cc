@@ -134,6 +134,52 @@ TEST_CASE("a sum of gradients below the limit is finite", "[train]") {
   }
 }
 
+TEST_CASE("the gradients of several steps are pushed as one", "[train]") {
+  for (const job::OnNan on_nan : {job::OnNan::kFail, job::OnNan::kSkip}) {
+    Setting s;
+    StepRunner runner(s.parts(on_nan, 4));
+    const data::LoadedBatch batch{Batch::of(s.pixels, s.labels), 1};
+    for (uint64_t update = 418; update < 420; update++) {
+      s.store.told.clear();
+      for (const bool ends_update : {false, false, true}) {
+        s.executor.g1_ = {1, ends_update ? 16.0F : 2.0F};
+        s.executor.g2_ = {0.5F, 4};
+        REQUIRE(runner.launch(batch, update, ends_update));
+        CHECK(must(runner.finish()));
+      }
+      const std::string number = std::to_string(update);
+      CHECK(s.store.told == std::vector<std::string>{"wait 0", "wait 1", "wait 0", "wait 1", "wait 0", "wait 1",
+                                                     "bucket 1 step " + number + " samples 3",
+                                                     "bucket 0 step " + number + " samples 3"});
+      CHECK(s.executor.g1_ == std::vector<float>{3, 20});
+      CHECK(s.executor.g2_ == std::vector<float>{1.5F, 12});
+    }
+  }
+}
+
+// The update is then left out by all workers, as if each of its batches were that of a worker.
+TEST_CASE("if one of several steps for an update is bad, all of them are skipped", "[train]") {
+  for (const size_t bad : {0, 1, 2}) {
+    Setting s;
+    StepRunner runner(s.parts(job::OnNan::kSkip, 4));
+    const data::LoadedBatch batch{Batch::of(s.pixels, s.labels), 1};
+    for (size_t step = 0; step < 3; step++) {
+      s.executor.g1_ = {1, step == bad ? kNan : 2.0F};
+      s.executor.g2_ = {0.5F, 4};
+      REQUIRE(runner.launch(batch, 418, step == 2));
+      CHECK(must(runner.finish()) == (step < bad));
+    }
+    CHECK(s.store.told.size() == 8);
+    CHECK(s.store.told.back() == "bucket 0 step 418 samples 0");
+    CHECK(s.executor.g1_ == std::vector<float>{0, 0});
+    s.executor.g1_ = {1, 2};
+    REQUIRE(runner.launch(batch, 419, true));
+    CHECK(must(runner.finish()));
+    CHECK(s.store.told.back() == "bucket 0 step 419 samples 1");
+    CHECK(s.executor.g1_ == std::vector<float>{1, 2});
+  }
+}
+
 TEST_CASE("a single worker pushes nothing for a skipped step", "[train]") {
   Setting s;
   s.executor.g2_[0] = kNan;

@@ -15,8 +15,9 @@ enum class Placement { kHash, kBalanced };
 enum class OnNan { kFail, kSkip };
 enum class OnWorkerLoss { kFail, kWait, kShrink };
 enum class Reshare { kEpoch, kNow };  // when the workers that are left divide the records anew
-// What an update does when the number of workers has changed: nothing, or a rate in proportion to its samples.
-enum class ElasticBatch { kOff, kScale };
+// What happens to an update when the number of workers has changed: it has other samples; it keeps its samples; or it
+// has other samples and a rate in proportion.
+enum class ElasticBatch { kOff, kKeep, kScale };
 enum class HostOrder { kSpread, kPack };
 // What to do with a worker in no group: report an error, or form a group of its own.
 enum class Ungrouped { kError, kOwn };

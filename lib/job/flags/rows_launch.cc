@@ -393,11 +393,12 @@ std::vector<Row> wire_rows() {
       {.name = "elastic-batch",
        .value = "HOW",
        .help = "how training adapts to another number of workers (--on-worker-loss): off (an update is a mean over "
-               "fewer or more samples, at the same learning rate) or scale (in addition, the learning rate is "
-               "multiplied by the number of workers divided by that at the start); only in jobs whose workers make "
-               "each update together, such as those of dist_sync",
+               "fewer or more samples, at the same learning rate), keep (an update keeps its samples: each worker adds "
+               "up the gradients of several batches) or scale (as off, but the learning rate is multiplied by the "
+               "number of workers divided by that at the start); only in jobs whose workers make each update together, "
+               "such as those of dist_sync",
        .bind = DT_FIELD(Flags, job.scheme.elastic_batch),
-       .choices = {"off", "scale"},
+       .choices = {"off", "keep", "scale"},
        .scope = Scope::kJob},
       {.name = "min-workers",
        .value = "N",

@@ -66,8 +66,8 @@ constexpr std::array<Named<OnWorkerLoss>, 3> names_of(OnWorkerLoss) {
 constexpr std::array<Named<Reshare>, 2> names_of(Reshare) {
   return {{{"epoch", Reshare::kEpoch}, {"now", Reshare::kNow}}};
 }
-constexpr std::array<Named<ElasticBatch>, 2> names_of(ElasticBatch) {
-  return {{{"off", ElasticBatch::kOff}, {"scale", ElasticBatch::kScale}}};
+constexpr std::array<Named<ElasticBatch>, 3> names_of(ElasticBatch) {
+  return {{{"off", ElasticBatch::kOff}, {"keep", ElasticBatch::kKeep}, {"scale", ElasticBatch::kScale}}};
 }
 constexpr std::array<Named<Ungrouped>, 2> names_of(Ungrouped) {
   return {{{"error", Ungrouped::kError}, {"own", Ungrouped::kOwn}}};

@@ -153,6 +153,29 @@ Result<> check_worker_loss(const Flags& flags, const Store& store) {
   return {};
 }
 
+// The batches of an update, one of each worker at the start, must be divided evenly among any number of workers that
+// the job may have. Only the scheduler and the launcher know the least number.
+Result<> check_batches_kept(const Flags& flags) {
+  const JobFlags& job = flags.job;
+  const std::string flag = given_text(flags, "elastic-batch");
+  if (job.scheme.backup > 0) {
+    return fail(Code::kUsage,
+                "{} with --backup {}: an update has the gradients of the workers that come in time; leave out one of "
+                "them",
+                flag, job.scheme.backup);
+  }
+  if (flags.launch.role == Role::kWorker || flags.launch.role == Role::kServer) return {};
+  const int64_t batches = job.num_workers;
+  for (int64_t workers = flags.wire.min_workers; workers <= worker_seats(job); workers++) {
+    if (batches % workers == 0) continue;
+    return fail(Code::kUsage,
+                "{}: the job may have {} workers, and the {} batches of an update (-n) cannot be divided evenly among "
+                "them; give {} {}, or use --elastic-batch scale",
+                flag, workers, batches, workers > batches ? "--max-workers" : "--min-workers", batches);
+  }
+  return {};
+}
+
 Result<> check_elastic_batch(const Flags& flags, const Store& store) {
   const JobFlags& job = flags.job;
   if (job.scheme.elastic_batch == ElasticBatch::kOff) return {};
@@ -163,6 +186,7 @@ Result<> check_elastic_batch(const Flags& flags, const Store& store) {
                 "of workers; use a store whose workers make each update together, such as dist_sync",
                 flag, job.scheme.kv_store);
   }
+  if (job.scheme.elastic_batch == ElasticBatch::kKeep) return check_batches_kept(flags);
   if (optimizer_name(job.optimizer.optimizer) == "adadelta") {
     return fail(Code::kUsage, "{}: the optimizer adadelta has no learning rate", flag);
   }

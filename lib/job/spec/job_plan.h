@@ -23,14 +23,25 @@ struct EpochRule {
   bool ends_after_fixed_steps = true;
   // Whether all workers begin a step with the same weights (BSP). Otherwise they meet at the end of an epoch.
   bool same_weights = true;
-  uint64_t samples = 0;             // samples in an epoch, over all workers; this and the next two must be set
-  uint64_t samples_per_step = 0;    // samples of one step of all workers
-  uint64_t samples_per_update = 0;  // samples of one step of the workers whose gradients are summed with this worker's
+  uint64_t samples = 0;           // samples in an epoch, over all workers; this and the next two must be set
+  uint64_t samples_per_step = 0;  // samples of one step of all workers
+  uint64_t samples_per_update =
+      0;  // samples of one update: of the workers whose gradients are summed with this worker's
+  // Steps of each worker for one update: it adds up their gradients before it hands them to the store. Only at the end
+  // of an epoch, an update has fewer. Not 1 only with --elastic-batch keep, when workers are missing.
+  uint64_t steps_per_update = 1;
 
   // The number of steps that a worker makes in the first `epochs` epochs. Only an average if ends_after_fixed_steps is
   // false.
   [[nodiscard]] int64_t steps_until(int64_t epochs) const {
     return static_cast<int64_t>((static_cast<uint64_t>(epochs) * samples + samples_per_step - 1) / samples_per_step);
+  }
+  // The same rule with an update after every `steps` steps. This one must have an update after each step.
+  [[nodiscard]] EpochRule with_update_after(uint64_t steps) const {
+    EpochRule rule = *this;
+    rule.samples_per_update *= steps;
+    rule.steps_per_update = steps;
+    return rule;
   }
   bool operator==(const EpochRule&) const = default;
 };

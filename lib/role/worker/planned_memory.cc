@@ -128,8 +128,9 @@ Result<PlannedMemory> planned_memory(const MemoryQuestion& question, double acti
   for (const int64_t edge : job.network.image_shape) image *= static_cast<double>(edge);
   // Each loader holds the batch in use and those that it has read ahead.
   const auto ahead = static_cast<double>(std::max<int64_t>(1, question.flags.data.prefetch_buffer) + 1);
+  const bool adds_up = job.scheme.elastic_batch == job::ElasticBatch::kKeep;  // the gradients of several steps
   PlannedMemory plan{.weights = devices * (learned + statistics),
-                     .gradients = devices * learned,
+                     .gradients = devices * learned * (adds_up ? 2 : 1),
                      .activations = activations,
                      .batches = (question.validates ? 2 : 1) * ahead * static_cast<double>(job.batch_size) * image};
   if (job.num_servers > 0) {

@@ -125,8 +125,12 @@ Result<train::RecordDivision> Training::divide(const std::vector<uint32_t>& live
   DT_TRY(const job::JobSpec spec, spec_of_live(setup_.spec, live));
   const auto rank = static_cast<uint32_t>(std::ranges::find(live, setup_.coordinator.rank()) - live.begin());
   DT_CHECK(rank < live.size(), "worker {} is not among the live ones", setup_.coordinator.rank());
+  job::EpochRule epoch = job::plan_of(spec).epoch_of[rank];
+  if (spec.flags.scheme.elastic_batch == job::ElasticBatch::kKeep) {
+    epoch = epoch.with_update_after(static_cast<uint64_t>(setup_.spec.flags.num_workers) / live.size());
+  }
   train::RecordDivision now{
-      .epoch = job::plan_of(spec).epoch_of[rank],
+      .epoch = epoch,
       .training = training_loading(setup_.process.flags, spec, *setup_.data.train, options_.training_data.labels, rank),
       .validation = {},
       .job_text = job::text(spec),
