@@ -20,6 +20,15 @@ void EpochClock::seek(const AgreedStart& start) {
   rate_factor_ = start.rate_factor;
 }
 
+void EpochClock::skip_to_update(uint64_t update) {
+  if (!rule_.ends_after_fixed_steps || update <= position_.updates) return;
+  const auto end = static_cast<uint64_t>(rule_.steps_until(position_.epoch + 1));
+  const uint64_t steps = std::min((update - position_.updates) * rule_.steps_per_update, end - position_.own_steps);
+  position_.updates = update;
+  position_.own_steps += steps;
+  position_.step += static_cast<int64_t>(steps);
+}
+
 void EpochClock::go_back(const AgreedStart& start, const EpochRule& rule) {
   const Position began = start_;
   seek(start, rule);

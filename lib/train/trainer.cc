@@ -270,6 +270,8 @@ Result<> Trainer::Impl::join() {
     DT_TRY_VOID(parts_.store.set_rate({agreed.rate_factor, at.samples}, false));
   } else {
     DT_TRY_VOID(take_over(agreed), "getting the weights of the others");
+    DT_TRY(const uint64_t next, parts_.store.next_step());
+    clock_.skip_to_update(next);
   }
   adopt(std::move(now), live);
   began_with_model_ = agreed.began_with_model;

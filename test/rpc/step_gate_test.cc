@@ -66,7 +66,7 @@ TEST_CASE("a worker that cannot end its epoch waits for the border, wherever it 
     CHECK_FALSE(gate.may_begin(1).value());
   }
   SECTION("or leaves") {
-    gate.leave();
+    gate.leave(false);
     CHECK(border.get());
     CHECK(gate.has_left());
   }

@@ -573,6 +573,13 @@ class Simulation {
         return try_begin(p);
       case SliceWait::kFirstWeights:
         p.next = open;
+        if (makes_fixed_steps() && open > p.at.next) {
+          note("a newcomer's seat had made its first steps");
+          for (; p.at.next < open && p.at.made < p.at.steps; p.at.next++) {
+            p.at.made++;
+            for (int64_t i = 0; i < kBatch && !p.reading.empty(); i++) p.reading.pop_back();
+          }
+        }
         p.meetings = p.open[parameter_slices()].answer.step;
         return try_begin(p);
       case SliceWait::kRefresh: return ask(p, SliceWait::kStatistics);
@@ -673,7 +680,7 @@ class Simulation {
   void look_at_entry(const Process& p, const BarrierEnter& event) {
     if (p.is_lost) return;
     border_at_[event.seq] = std::max(border_at_[event.seq], event.border);
-    if (event.name == kPosition && hands_over(p)) position_at_.try_emplace(event.seq, p.at);
+    if (event.name == kPosition && hands_over(p)) position_at_.try_emplace(event.seq, p.at).first->second.next = p.next;
     audit_->enters(p.rank);
     if (where_ == Where::kDraining && event.border == hold_) set_where(Where::kMeeting);
   }

@@ -55,6 +55,7 @@ struct SimulatedPosition {
   // If every worker makes the same number of steps in an epoch: how many since the records were last divided, and how
   // many there are in all.
   int64_t made = 0, steps = 0;
+  uint64_t next = 0;                   // the number of the next step
   data::EpochRest rest = {};           // what other workers have read of the epoch
   uint64_t division = 0;               // numbers the divisions of the records
   std::vector<uint32_t> members = {};  // the ranks that divide the records
