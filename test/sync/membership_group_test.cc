@@ -34,7 +34,7 @@ TEST_CASE("the others of a torn group meet where they are, and no hold is left b
   Conversation job = training(its);
   CHECK(all<ReleaseBarrier>(job.say(100, torn(0, 1))).empty());
   const auto lost = lose(job, 200, 2);
-  CHECK(notices<View>(lost).size() == 2);
+  CHECK(notices<View>(lost).size() == 3);
   CHECK(notices<Hold>(lost).size() == 2);
   CHECK(notices<StopAfter>(job.say(210, Held{Conversation::worker(0), 1, 7})).empty());
   const auto released = all<ReleaseBarrier>(job.say(220, torn(1, 1)));
