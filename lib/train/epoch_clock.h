@@ -34,8 +34,8 @@ class EpochClock {
     seek(start);
   }
 
-  // For a worker that has just joined: the store already has this worker's gradients of the updates before this one, from
-  // the worker that had its rank before. So their steps count as made, if an epoch has a fixed number of steps.
+  // For a worker that has just joined: the store already has this worker's gradients of the updates before this one,
+  // from the worker that had its rank before. So their steps count as made, if an epoch has a fixed number of steps.
   void skip_to_update(uint64_t update);
   // Goes back to an earlier position of the run.
   void go_back(const AgreedStart& start, const EpochRule& rule);
