@@ -46,6 +46,8 @@ Result<int> join(const Call& call) {
   const std::string job = has_job ? call.arguments.front() : "";
   std::vector<std::string> arguments(call.arguments.begin() + (has_job ? 1 : 0), call.arguments.end());
   DT_TRY(MixedLine<JoinOptions> line, read_mixed_line(table, arguments));
+  // Before gRPC starts threads, on which a signal would end the process instead of making it leave the job.
+  const SignalThread signals;
   job::LaunchFlags& launch = line.options.launch;
   DT_TRY_VOID(find_scheduler(call, job, "dtrain join JOB", launch));
   DT_TRY(const net::Endpoint scheduler, net::parse_endpoint(launch.scheduler), "reading --scheduler");
@@ -59,7 +61,6 @@ Result<int> join(const Call& call) {
   if (!launch.token.empty()) flags.launch.token = launch.token;
   if (flags.launch.run_dir.empty()) flags.launch.run_dir = description.run_dir;
   DT_TRY_VOID(role::check_tls(flags.launch));
-  const SignalThread signals;
   return role::run_process(flags, signals.signals(), nullptr);
 }
 

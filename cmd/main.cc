@@ -50,7 +50,8 @@ void open_standard_streams() {
 // constructors together take a fifth of a second, in which a training process may receive a request to stop.
 void prepare(int argc, char** argv, char** /*environment*/) {
   open_standard_streams();
-  const bool trains = argc > 1 && (argv[1][0] == '-' || std::strcmp(argv[1], "train") == 0);
+  const auto is = [&](const char* command) { return std::strcmp(argv[1], command) == 0; };
+  const bool trains = argc > 1 && (argv[1][0] == '-' || is("train") || is("join"));
   if (trains) dtrain::cmd::block_early_signals();
 }
 [[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)(int, char**, char**) = prepare;
