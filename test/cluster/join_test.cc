@@ -72,10 +72,10 @@ bool await_joined(Process& launcher, size_t wanted) {
 }  // namespace
 
 TEST_CASE("another worker takes the place of one that is killed or stands still", "[join]") {
-  const size_t kind = GENERATE(range(size_t{0}, kKinds.size()));
+  const size_t kind = GENERATE(from_range(drawn_kinds("DTRAIN_JOIN_SEEDS", kKinds.size(), 4)));
   INFO(kKinds[kind]);
   const ChangingJobs jobs("wait", command_line("--kv-store", kKinds[kind]));
-  // By default, each scheme loses one worker. DTRAIN_JOIN_SEEDS=1-100 runs each a hundred times.
+  // By default, each of these jobs loses one worker. DTRAIN_JOIN_SEEDS=1-100 runs each a hundred times.
   const auto [first, last] = drawn_seeds("DTRAIN_JOIN_SEEDS");
   for (uint64_t seed = first; seed <= last; seed++) {
     INFO("seed " << seed);
