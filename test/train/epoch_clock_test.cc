@@ -18,7 +18,11 @@ struct Clocked {
   SilentStore store;
   LocalCoordinator coordinator{stop};
   EpochClock clock{{.samples = 50, .samples_per_step = 10, .samples_per_update = 10}, {}, {}, store, coordinator};
-  explicit Clocked() { clock.seek({.position = {.epoch = 0, .step = 1, .own_steps = 1, .updates = 1, .samples = 10}}); }
+  Clocked() {
+    AgreedStart start;
+    start.position = {.epoch = 0, .step = 1, .own_steps = 1, .updates = 1, .samples = 10};
+    clock.seek(start);
+  }
 };
 
 }  // namespace
