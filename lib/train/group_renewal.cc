@@ -60,7 +60,7 @@ Result<> GroupRenewal::make_group() {
   for (int failures = 0;; failures++) {
     if (members != parts_.coordinator.live()) failures = 0;
     members = parts_.coordinator.live();
-    const Result<> made = group_->renew(members);
+    Result<> made = group_->renew(members);
     if (!made && (!group_->is_broken() || failures == kFailuresMax)) return made;
     if (!made) parts_.log.warn("the group of workers is to be made again: {}", made.error().message);
     DT_TRY(const AgreedEnd end, parts_.clock.agree_on_end({.is_torn = !made}));

@@ -115,7 +115,7 @@ class Asked final : public LocalCoordinator {
   uint64_t stop_at_;
 };
 
-const std::atomic<bool> kNever = false;
+const std::atomic<bool> kNotAsked = false;
 
 // An update of three batches, so each epoch of 8 steps has two such updates and one of two batches.
 ToyOptions with_three_steps() {
@@ -142,7 +142,7 @@ TEST_CASE("several batches of one worker make the same update as one batch of se
 
 TEST_CASE("a run whose updates have several steps stops only between them, and each epoch ends with one", "[train]") {
   const TempDir whole;
-  Asked asked(kNever);
+  Asked asked(kNotAsked);
   ToyRun run(with_rate_by_samples(whole), with_three_steps(), &asked);
   const auto outcome = run.run();
   REQUIRE(outcome);
@@ -163,7 +163,7 @@ TEST_CASE("a run whose updates have several steps stops only between them, and e
   for (const uint64_t stop_at : {0, 1, 2, 3, 7}) {
     INFO("stop before update " << stop_at);
     const TempDir parts;
-    Asked stops(kNever, stop_at);
+    Asked stops(kNotAsked, stop_at);
     TrainSpec spec = with_rate_by_samples(parts);
     const auto stopped = ToyRun(spec, with_three_steps(), &stops).run();
     REQUIRE(stopped);

@@ -83,8 +83,9 @@ Result<> DeviceStore::renew(const std::vector<uint32_t>& members) {
   for (Device& device : devices_) device.exchanges.reset();
   {
     const MutexLock lock(group_mutex_);
-    for (Device& device : devices_) device.group.reset();
+    first_group_ = nullptr;
   }
+  for (Device& device : devices_) device.group.reset();
   {
     const MutexLock lock(mutex_);
     if (error_) return tl::unexpected(*error_);

@@ -73,6 +73,7 @@ void DeviceStore::take(std::vector<std::unique_ptr<comm::Collective>> group) {
   {
     const MutexLock of_group(group_mutex_);
     for (size_t i = 0; i < group.size(); i++) devices_[i].group = std::move(group[i]);
+    first_group_ = devices_.front().group.get();
     const MutexLock lock(mutex_);
     is_open_.assign(devices_.size() * bucket_count(), false);
     if (const Error* why = why_not()) ended = *why;  // somebody has ended the group before it was here
@@ -431,7 +432,7 @@ void DeviceStore::cancel(Error error) {
 
 void DeviceStore::cancel_group(const Error& error) {
   const MutexLock lock(group_mutex_);
-  if (!devices_.empty() && devices_.front().group) devices_.front().group->cancel(error);
+  if (first_group_ != nullptr) first_group_->cancel(error);
 }
 
 std::optional<Error> DeviceStore::error() const {

@@ -199,8 +199,10 @@ class DeviceStore final : public Store, private DeviceDecisions, private WorkerG
   std::vector<uint32_t> members_ DT_GUARDED_BY(mutex_);
   double wait_s_ DT_GUARDED_BY(mutex_) = 0;
 
-  // Held while the groups of the devices are replaced, because cancel() uses them on any thread.
   Mutex group_mutex_;
+  // The group of the first device, whose operations any thread may cancel. Null if there is none, or while it is
+  // replaced.
+  comm::Collective* first_group_ DT_GUARDED_BY(group_mutex_) = nullptr;
   std::unique_ptr<Store> servers_;  // destroyed after the exchange threads, which use it
   std::vector<Device> devices_;
 };

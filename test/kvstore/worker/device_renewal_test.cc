@@ -17,8 +17,8 @@ using namespace dtrain::test;
 
 namespace {
 
-const std::vector<size_t> kBuckets = {0, 2};
-const std::vector<Shape> kStatistics = {{10}};
+const std::vector<size_t> kBucketBegins = {0, 2};
+const std::vector<Shape> kOneStatistic = {{10}};
 constexpr uint32_t kSamples = 2;  // of a worker's step
 
 using Group = std::vector<std::unique_ptr<comm::Collective>>;
@@ -54,8 +54,9 @@ class Meeting {
 class Worker {
  public:
   Worker(Meeting& meeting, uint32_t rank, const std::vector<uint32_t>& members, bool joins)
-      : rank_(rank), arrays_(kPlainShapes, kStatistics) {
-    DeviceStoreOptions options{.update_at = UpdateAt::kReplicas, .rule = momentum_rule(), .bucket_begin = kBuckets};
+      : rank_(rank), arrays_(kPlainShapes, kOneStatistic) {
+    DeviceStoreOptions options{
+        .update_at = UpdateAt::kReplicas, .rule = momentum_rule(), .bucket_begin = kBucketBegins};
     options.make_group = [&meeting, rank](const std::vector<uint32_t>& now) { return meeting.join(rank, now); };
     options.members = members;
     options.joins = joins;
@@ -99,11 +100,11 @@ class Job {
   }
   static void step(const std::vector<Worker*>& workers, uint64_t step) {
     for (Worker* worker : workers) worker->compute(step);
-    for (size_t b = kBuckets.size(); b-- > 0;) {
+    for (size_t b = kBucketBegins.size(); b-- > 0;) {
       for (Worker* worker : workers) REQUIRE(worker->ready(b, step).has_value());
     }
     for (Worker* worker : workers) {
-      for (size_t b = 0; b < kBuckets.size(); b++) REQUIRE(worker->complete(b).has_value());
+      for (size_t b = 0; b < kBucketBegins.size(); b++) REQUIRE(worker->complete(b).has_value());
     }
   }
 
@@ -130,8 +131,8 @@ class Job {
 // A process that trains alone, with the gradients of some workers.
 class Reference {
  public:
-  Reference() : arrays_(kPlainShapes, kStatistics) {
-    store_ = lone_store({.rule = momentum_rule(), .bucket_begin = kBuckets}, waits_);
+  Reference() : arrays_(kPlainShapes, kOneStatistic) {
+    store_ = lone_store({.rule = momentum_rule(), .bucket_begin = kBucketBegins}, waits_);
     REQUIRE(store_->initialize({&arrays_.view(), 1}, {}).has_value());
   }
   // Adds the workers' gradients in their order.
@@ -166,7 +167,7 @@ TEST_CASE("the step in which a worker is lost is completed without it, and no bu
   for (uint64_t step = 0; step < 3; step++) {
     for (Worker* worker : all) worker->compute(step);
     alone.take(all);
-    for (size_t b = kBuckets.size(); b-- > 0;) alone.update(b, step, 3);
+    for (size_t b = kBucketBegins.size(); b-- > 0;) alone.update(b, step, 3);
     Job::step(all, step);
   }
   // The first bucket of step 3 arrives everywhere. Worker 2 does not send the other one.
