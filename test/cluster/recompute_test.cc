@@ -25,6 +25,7 @@
 #include "support/must.h"
 #include "support/process_of_job.h"
 #include "train/checkpoint.h"
+#include "train/fakes.h"
 #include "train/start.h"
 #include "train/step.h"
 
@@ -52,22 +53,6 @@ void add_updates(const std::string& event_log, Updates& updates) {
     }
   }
 }
-
-// A store that leaves the gradients and the weights where they are.
-class NoStore final : public kvstore::Store {
- public:
-  Result<> initialize(std::span<const ParameterView>, const kvstore::TrainingState&) override { return {}; }
-  Result<uint64_t> next_step() override { return 0; }
-  Result<> gradient_ready(kvstore::DeviceBucket, uint64_t, uint32_t) override { return {}; }
-  Result<> wait_for_weights(kvstore::DeviceBucket) override { return {}; }
-  Result<uint64_t> samples_applied() override { return 0; }
-  Result<> share_statistics(uint64_t) override { return {}; }
-  Result<> refresh() override { return {}; }
-  Result<> set_rate(const kvstore::RateChange&, bool) override { return {}; }
-  Result<> read_state(kvstore::TrainingState&) override { return {}; }
-  void cancel(Error) override {}
-  [[nodiscard]] kvstore::StoreTimes times() const override { return {}; }
-};
 
 std::array<std::span<const std::byte>, 1> bytes_of(std::span<const float> floats) {
   return {std::as_bytes(floats)};
@@ -233,7 +218,7 @@ class Recomputation {
   role::TrainingOptions options_;
   std::optional<role::Devices> devices_;
   std::optional<exec::DeviceGroup> executors_;
-  NoStore store_;
+  train::test::SilentStore store_;
   kvstore::ShardOptions shard_;
   std::vector<std::unique_ptr<kvstore::SliceValues>> values_;
   std::vector<Slice> slices_;
