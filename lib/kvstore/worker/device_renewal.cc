@@ -12,8 +12,8 @@ namespace dtrain::kvstore {
 struct DeviceStore::RankTable {
   static constexpr uint64_t kBase = uint64_t{1} << 22;
   static constexpr size_t kDigits = 3;
-  static constexpr size_t kNumbers =
-      2;  // of a bucket: its updates, one more than made, or 0 on a new worker; its samples
+  // Of a bucket: its updates, one more than made, or 0 on a new worker; and its samples.
+  static constexpr size_t kNumbers = 2;
 
   RankTable(uint32_t ranks, size_t buckets)
       : ranks(ranks), row(buckets * kNumbers * kDigits), digits(size_t{ranks} * row, 0.0F) {}
@@ -121,20 +121,27 @@ Result<> DeviceStore::adopt_newest(Device& device, uint32_t, uint32_t) {
   return adopt_statistics(device, table);
 }
 
+// Weights, state and counters change together or not at all: if the rank with the newest is lost meanwhile, the others
+// still have their own version.
 Result<> DeviceStore::adopt_bucket(Device& device, size_t bucket, const RankTable& table) {
   if (!table.differs(bucket)) return {};
   const uint32_t newest = table.newest(bucket);
   const FlatInterval where = interval(bucket);
-  DT_TRY_VOID(device.group->broadcast(device.view.all_weights.subspan(where.begin, where.count), newest));
-  Result<> outcome;
-  device.updater->for_each_slot(bucket, [&](std::span<float> slot) {
-    if (outcome) outcome = device.group->broadcast(slot, newest);
-  });
+  std::vector<std::span<float>> arrays = {device.view.all_weights.subspan(where.begin, where.count)};
+  device.updater->for_each_slot(bucket, [&](std::span<float> slot) { arrays.push_back(slot); });
+  std::vector<float> all;
+  for (const std::span<float> array : arrays) all.insert(all.end(), array.begin(), array.end());
+  DT_TRY_VOID(device.group->broadcast(all, newest));
+  std::span<const float> rest = all;
+  for (const std::span<float> array : arrays) {
+    std::ranges::copy(rest.first(array.size()), array.begin());
+    rest = rest.subspan(array.size());
+  }
   Counters counters = device.updater->counters(bucket);
   counters.updates = table.version(newest, bucket) - 1;
   counters.samples = table.number(newest, bucket, 1);
   device.updater->set_counters(bucket, counters);
-  return outcome;
+  return {};
 }
 
 // Between two ends of an epoch, every worker has moving statistics of its own, so only a new worker takes over others.
