@@ -359,6 +359,7 @@ Result<Trainer::Impl::Went> Trainer::Impl::train_step() {
 Result<> Trainer::Impl::mend(const Error& error) {
   if (!renewal_.may_continue_after(error)) return tl::unexpected(error);
   DT_TRY_VOID(renewal_.meet(error));
+  must_save_ = false;  // as on the others: nobody saves where the group was made anew
   DT_TRY_VOID(settle_in());
   return {};
 }
