@@ -129,6 +129,8 @@ Result<> apply_inject(const job::Inject& inject, Setting& setting) {
     if (rule.where->role != job::Role::kWorker)
       return fail(Code::kUsage, "--inject: a simulation can kill only workers");
   }
+  if (inject.counts_messages() || !inject.stop.empty())
+    return fail(Code::kUsage, "--inject: a simulation can kill workers only at a step, and stop none");
   if (!inject.index_ms.empty())
     return fail(Code::kUsage, "--inject: index-ms has no effect in a simulation, which reads no record files");
   const auto workers = static_cast<int64_t>(setting.step_ms.size());
@@ -142,7 +144,7 @@ Result<> apply_inject(const job::Inject& inject, Setting& setting) {
     if (!is_worker) continue;
     double& ms = setting.step_ms[static_cast<size_t>(host)];
     ms = std::max(ms, faults.step_ms);
-    if (faults.kill_at) setting.kills.push_back({static_cast<sync::Worker>(host), *faults.kill_at});
+    for (const FailPoint& point : faults.points) setting.kills.push_back({static_cast<sync::Worker>(host), point.number});
   }
   setting.network_faults.seed = inject.seed.value_or(0);
   return {};

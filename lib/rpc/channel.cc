@@ -17,6 +17,7 @@
 #include "net/listening_sockets.h"
 #include "rpc/congestion.h"
 #include "rpc/data_message.h"
+#include "rpc/message_faults.h"
 
 namespace dtrain::rpc {
 namespace {
@@ -168,9 +169,10 @@ void push(UniqueFd connection, Traffic traffic, grpc::experimental::ExternalConn
 }  // namespace
 
 std::shared_ptr<grpc::Channel> make_channel(const net::Endpoint& peer, const Security& security, Traffic traffic,
-                                            const Silence& silence) {
-  return grpc::CreateCustomChannel(to_text(peer), channel_credentials(security),
-                                   client_arguments(traffic, silence, net::is_this_host(peer.host)));
+                                            const Silence& silence, const std::shared_ptr<FailPoints>& points) {
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      to_text(peer), channel_credentials(security), client_arguments(traffic, silence, net::is_this_host(peer.host)),
+      message_counters(points));
 }
 
 void sign(grpc::ClientContext& context, const Security& security) {

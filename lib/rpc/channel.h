@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/step_faults.h"
 #include "net/acceptor.h"
 #include "net/endpoint.h"
 #include "net/refusal_log.h"
@@ -34,9 +35,12 @@ struct Silence {
   std::chrono::milliseconds ping_limit{20'000};
 };
 
-// Does not connect yet. Channels are never shared: each has its own connection.
+// Does not connect yet. Channels are never shared: each has its own connection. `points`: are told of each message, by
+// the names of job::fault_messages(), before it is sent, and after it has been received but before it has an effect;
+// null: are not.
 std::shared_ptr<grpc::Channel> make_channel(const net::Endpoint& peer, const Security& security, Traffic traffic,
-                                            const Silence& silence = {});
+                                            const Silence& silence = {},
+                                            const std::shared_ptr<FailPoints>& points = nullptr);
 
 // Adds to a call the metadata that check_caller checks. The call then waits for a connection until its deadline or
 // until it is cancelled. Call it before the call starts.

@@ -79,7 +79,7 @@ class GrpcControlClient final : public ControlClient {
         waits_(waits),
         log_(std::move(log)),
         gate_(waits),
-        channel_(make_channel(options_.scheduler, options_.security, Traffic::kControl)),
+        channel_(make_channel(options_.scheduler, options_.security, Traffic::kControl, {}, options_.fail_points)),
         stub_(proto::Scheduler::NewStub(channel_)),
         line_(options_, channel_, gate_, waits_, [this](const Error& error) { on_line_failure(error); }) {}
 

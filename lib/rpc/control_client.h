@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/step_faults.h"
 #include "base/waits.h"
 #include "job/process/coordinator.h"
 #include "net/endpoint.h"
@@ -31,6 +32,7 @@ struct ControlOptions {
   telemetry::Tracer* tracer = nullptr;  // receives trace requests and the scheduler's clock; may be null
   // Heartbeats carry the metrics of this registry, which must outlive the client. Null: they carry none.
   telemetry::Registry* registry = nullptr;
+  std::shared_ptr<FailPoints> fail_points = nullptr;  // are told of each message; null: are not
 };
 
 // A thread of this object sends the heartbeats. One thread calls the methods of Coordinator; any thread may call the

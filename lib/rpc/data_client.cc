@@ -64,7 +64,8 @@ class Link final : public kvstore::Pipe {
         lanes_(static_cast<size_t>(options.lanes)),
         state_({.streams = lanes_.size(), .retry_first = options.retry_first, .retry_last = options.retry_last}) {
     const Silence silence{.ping_after = options.heartbeat_timeout / 4, .ping_limit = options.heartbeat_timeout / 2};
-    for (Lane& lane : lanes_) lane.channel = make_channel(endpoint_, options.security, Traffic::kData, silence);
+    for (Lane& lane : lanes_)
+      lane.channel = make_channel(endpoint_, options.security, Traffic::kData, silence, options.fail_points);
   }
 
   void send(kvstore::Message message) override {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/step_faults.h"
 #include "base/waits.h"
 #include "kvstore/wire/transport.h"
 #include "rpc/job_types.h"
@@ -35,6 +36,7 @@ struct DataClientOptions {
   // A connection on which nothing has arrived for a quarter of this time, and on which a ping then has no answer for
   // half of it, counts as broken.
   std::chrono::milliseconds heartbeat_timeout{10'000};
+  std::shared_ptr<FailPoints> fail_points = nullptr;  // are told of each message; null: are not
 };
 
 class DataClient {

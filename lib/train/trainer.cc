@@ -467,7 +467,7 @@ void Trainer::Impl::tune_decoders(SteadyTime asked_for_data, SteadyTime::duratio
 // gradients. The pause comes before a step because the step's weights are requested right after the previous gradients
 // are pushed.
 Result<> Trainer::Impl::pace() {
-  parts_.kill.reached(clock_.own_steps());
+  if (parts_.fail_points != nullptr) parts_.fail_points->reach_step(clock_.own_steps());
   if (parts_.pacer != nullptr) DT_TRY_VOID(parts_.pacer->wait(step_began_));
   step_began_ = std::chrono::steady_clock::now();
   return {};

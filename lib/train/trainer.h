@@ -55,7 +55,7 @@ struct TrainParts {
   job::Coordinator& coordinator;
   Waits& waits;            // where the trainer lists work that takes long, such as validation
   Pacer* pacer = nullptr;  // paces the steps (--inject step-ms); null: as fast as possible
-  KillSwitch kill{std::nullopt};
+  FailPoints* fail_points = nullptr;    // are told of each step; null: are not
   telemetry::Tracer* tracer = nullptr;  // records the steps; null: no step is traced
   telemetry::Registry& registry;        // metrics of this process
   // Receive what the trainer reports, in addition to metrics.jsonl.

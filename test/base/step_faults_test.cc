@@ -7,6 +7,7 @@
 #include "support/patience.h"
 
 #include <csignal>
+#include <functional>
 #include <future>
 #include <thread>
 
@@ -15,27 +16,72 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Forks a process that goes through the steps. Returns the signal that killed it, or 0 if it reached the end.
-int killed_by(const KillSwitch& kill_switch, const std::vector<uint64_t>& steps) {
+// Forks a process that does this. Returns the signals that have stopped or killed it; one that is stopped is continued.
+std::vector<int> signals_of(const std::function<void()>& action) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    for (const uint64_t step : steps) kill_switch.reached(step);
+    action();
     _exit(0);
   }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  std::vector<int> signals;
+  while (true) {
+    int status = 0;
+    REQUIRE(waitpid(child, &status, WUNTRACED) == child);
+    if (WIFSTOPPED(status)) {
+      signals.push_back(WSTOPSIG(status));
+      REQUIRE(kill(child, SIGCONT) == 0);
+      continue;
+    }
+    if (WIFSIGNALED(status)) signals.push_back(WTERMSIG(status));
+    return signals;
+  }
 }
+
+std::vector<int> signals_at_steps(std::vector<FailPoint> points, const std::vector<uint64_t>& steps) {
+  return signals_of([&] {
+    FailPoints fail_points;
+    fail_points.arm(points);
+    for (const uint64_t step : steps) fail_points.reach_step(step);
+  });
+}
+
+const std::vector<int> kNone, kKilled = {SIGKILL};
 
 }  // namespace
 
 TEST_CASE("a process is killed at its step, or at the first step after it", "[base]") {
-  CHECK(killed_by(KillSwitch(std::nullopt), {0, 1, 2}) == 0);
-  CHECK(killed_by(KillSwitch(3), {0, 1, 2}) == 0);
-  CHECK(killed_by(KillSwitch(3), {0, 1, 2, 3, 4}) == SIGKILL);
-  CHECK(killed_by(KillSwitch(3), {0, 1, 5}) == SIGKILL);
-  CHECK(killed_by(KillSwitch(0), {0}) == SIGKILL);
+  CHECK(signals_at_steps({}, {0, 1, 2}) == kNone);
+  CHECK(signals_at_steps({{.number = 3}}, {0, 1, 2}) == kNone);
+  CHECK(signals_at_steps({{.number = 3}}, {0, 1, 2, 3, 4}) == kKilled);
+  CHECK(signals_at_steps({{.number = 3}}, {0, 1, 5}) == kKilled);
+  CHECK(signals_at_steps({{.number = 0}}, {0}) == kKilled);
+}
+
+TEST_CASE("a process is stopped once, and killed later", "[base]") {
+  CHECK(signals_at_steps({{.number = 5}, {.number = 3, .signal = SIGSTOP}}, {3, 4, 5}) ==
+        std::vector<int>{SIGSTOP, SIGKILL});
+}
+
+TEST_CASE("a process is killed at the n-th message of a name, also if it learns that late", "[base]") {
+  const auto signals = [](const FailPoint& point, bool is_late) {
+    return signals_of([&] {
+      FailPoints points;
+      if (!is_late) points.arm({point});
+      for (const char* name : {"join", "barrier", "data", "data"}) points.pass_message(name);
+      if (is_late) points.arm({point});
+      points.pass_message("barrier");
+      for (int i = 0; point.later_ms > 0 && i < 1000; i++) usleep(1000);  // until it is killed
+    });
+  };
+  for (const bool is_late : {false, true}) {
+    INFO(is_late);
+    CHECK(signals({.event = "barrier", .number = 2}, is_late) == kKilled);
+    CHECK(signals({.event = "barrier", .number = 3}, is_late) == kNone);
+    CHECK(signals({.event = "hold", .number = 1}, is_late) == kNone);
+    CHECK(signals({.event = "join", .number = 1}, is_late) == (is_late ? kNone : kKilled));
+    CHECK(signals({.event = "barrier", .number = 2, .later_ms = 3}, is_late) == kKilled);
+  }
 }
 
 TEST_CASE("a paced step lasts at least as long as requested, counted from its beginning", "[base]") {

@@ -134,6 +134,8 @@ TEST_CASE("simulate refuses flags that contradict each other", "[plan]") {
   job::Inject inject;
   must(job::parse_value("kill=server:0@step:3", inject));
   CHECK_THAT(error_of({.inject = inject}), Contains("a simulation can kill only workers"));
+  must(job::parse_value("stop=worker:0@step:3", inject));
+  CHECK_THAT(error_of({.inject = inject}), Contains("only at a step, and stop none"));
   must(job::parse_value("step-ms=40@worker:4", inject));
   CHECK_THAT(error_of({.workers = 4, .inject = inject}), Contains("there is no worker:4"));
   must(job::parse_value("drop=0.1@server:1", inject));

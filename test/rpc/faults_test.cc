@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "exchange.h"
+#include "job/process/inject.h"
+#include "scheduler.pb.h"
 #include "support/catch.h"
 
 namespace dtrain::rpc {
@@ -57,6 +61,20 @@ Trained train(const kvstore::Faults& faults) {
 }
 
 }  // namespace
+
+TEST_CASE("a process can be killed at every message of the control stream and at every call of a member", "[rpc]") {
+  std::set<std::string> wanted = {"data"};
+  for (const auto* message : {proto::Up::descriptor(), proto::Down::descriptor()}) {
+    const auto* what = message->FindOneofByName("what");
+    for (int i = 0; i < what->field_count(); i++) wanted.insert(what->field(i)->name());
+  }
+  for (const char* call : {"join", "barrier", "done"}) {
+    wanted.insert(call);
+    wanted.insert(std::string(call) + "_reply");
+  }
+  const std::vector<std::string> names = job::fault_messages();
+  CHECK(std::set<std::string>(names.begin(), names.end()) == wanted);
+}
 
 TEST_CASE("weights have the same bits with and without network faults", "[rpc]") {
   const Trained calm = train({});

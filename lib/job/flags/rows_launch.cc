@@ -422,8 +422,10 @@ std::vector<Row> wire_rows() {
        .value = "RULES",
        .help = "inject faults, for tests. RULES is a comma-separated list of drop=P and dup=P (the probability that a "
                "message is lost or duplicated), delay=A..Bms (of messages), step-ms=MS and index-ms=MS (the least time "
-               "of a step and of indexing a record file), kill=ROLE:RANK@step:N and seed=N; drop, dup, delay, step-ms "
-               "and index-ms apply to all processes, or to one process if @ROLE:RANK is appended",
+               "of a step and of indexing a record file), kill=ROLE:RANK@step:N, kill=ROLE:RANK@MESSAGE:N (at the N-th "
+               "message of this name, or MS ms later with +MSms appended), stop= (SIGSTOP) in the same forms, and "
+               "seed=N; drop, dup, delay, step-ms and index-ms apply to all processes, or to one process if "
+               "@ROLE:RANK is appended",
        .bind = DT_FIELD(Flags, wire.inject, "none")},
   };
 }

@@ -79,16 +79,36 @@ Result<> read_pace(std::string_view text, Rules<double>& rules) {
   return {};
 }
 
-// Parses "ROLE:RANK@step:N".
-Result<> read_kill(std::string_view text, Rules<uint64_t>& rules) {
-  constexpr std::string_view kAt = "@step:";
-  const size_t at = text.find(kAt);
-  if (at == std::string_view::npos) {
-    return fail(Code::kUsage, "'{}' does not have the form ROLE:RANK@step:N, such as worker:1@step:40", text);
+// Parses "N" or "N+MSms".
+Result<> parse_number(std::string_view text, FailPoint& point) {
+  const size_t plus = std::min(text.find('+'), text.size());
+  DT_TRY_VOID(parse_value(text.substr(0, plus), point.number));
+  if (plus == text.size()) return {};
+  if (!text.ends_with("ms"))
+    return fail(Code::kUsage, "'{}' does not have the form N+MSms, such as 3+20ms", text);
+  return parse_ms(text.substr(plus + 1, text.size() - plus - 3), point.later_ms);
+}
+
+// Parses "ROLE:RANK@step:N", "ROLE:RANK@MESSAGE:N" or "ROLE:RANK@MESSAGE:N+MSms".
+Result<> read_point(std::string_view text, int signal, Rules<FailPoint>& rules) {
+  const size_t at = text.find('@');
+  const size_t colon = text.find(':', std::min(at, text.size()));
+  if (colon == std::string_view::npos) {
+    return fail(Code::kUsage,
+                "'{}' does not have the form ROLE:RANK@step:N or ROLE:RANK@MESSAGE:N, such as worker:1@step:40", text);
   }
-  Inject::Rule<uint64_t> rule;
+  Inject::Rule<FailPoint> rule{.value = {.signal = signal}};
   DT_TRY(rule.where, parse_process_name(text.substr(0, at)));
-  DT_TRY_VOID(parse_value(text.substr(at + kAt.size()), rule.value));
+  FailPoint& point = rule.value;
+  point.event = text.substr(at + 1, colon - at - 1);
+  std::vector<std::string> events = fault_messages();
+  events.emplace_back(kStepEvent);
+  if (std::find(events.begin(), events.end(), point.event) == events.end()) return unknown_choice(point.event, events);
+  DT_TRY_VOID(parse_number(text.substr(colon + 1), point));
+  if (point.event == kStepEvent) return add_rule(rule, rules);
+  if (rule.where->role == Role::kScheduler)
+    return fail(Code::kUsage, "'{}': only workers and servers count messages", text);
+  if (point.number == 0) return fail(Code::kUsage, "'{}': messages are counted from 1", text);
   return add_rule(rule, rules);
 }
 
@@ -103,9 +123,10 @@ Result<> read_one(std::string_view key, std::string_view value, Inject& inject) 
   if (key == "delay") return read_rule(value, inject.delay);
   if (key == "step-ms") return read_pace(value, inject.step_ms);
   if (key == "index-ms") return read_pace(value, inject.index_ms);
-  if (key == "kill") return read_kill(value, inject.kill);
+  if (key == "kill") return read_point(value, SIGKILL, inject.kill);
+  if (key == "stop") return read_point(value, SIGSTOP, inject.stop);
   if (key == "seed") return read_seed(value, inject.seed);
-  return unknown_choice(key, {"drop", "dup", "delay", "step-ms", "index-ms", "kill", "seed"});
+  return unknown_choice(key, {"drop", "dup", "delay", "step-ms", "index-ms", "kill", "stop", "seed"});
 }
 
 // Returns the rule for the process, or else the rule for all processes.
@@ -126,6 +147,15 @@ void append(const char* key, const Rules<Value>& rules, const Format& format, st
   }
 }
 
+void append_points(const char* key, const Rules<FailPoint>& rules, std::vector<std::string>& parts) {
+  for (const Inject::Rule<FailPoint>& rule : rules) {
+    const FailPoint& point = rule.value;
+    const std::string later = point.later_ms > 0 ? fmt::format("+{}ms", format_value(point.later_ms)) : "";
+    parts.push_back(
+        fmt::format("{}={}@{}:{}{}", key, to_text(rule.where.value()), point.event, point.number, later));
+  }
+}
+
 template <class Value>
 void append_names(const Rules<Value>& rules, std::vector<ProcessName>& names) {
   for (const Inject::Rule<Value>& rule : rules) {
@@ -135,13 +165,30 @@ void append_names(const Rules<Value>& rules, std::vector<ProcessName>& names) {
 
 }  // namespace
 
+std::vector<std::string> fault_messages() {
+  return {"join",      "join_reply", "barrier", "barrier_reply", "done",  "done_reply", "hello",
+          "heartbeat", "held",       "stop",    "drain",         "border", "trace_now", "alive",
+          "hold",      "stop_after", "stop_job", "finish",       "view",  "leave",      "data"};
+}
+
+bool Inject::counts_messages() const {
+  const auto counts = [](const Rules<FailPoint>& rules) {
+    return std::any_of(rules.begin(), rules.end(), [](const auto& rule) { return rule.value.event != kStepEvent; });
+  };
+  return counts(kill) || counts(stop);
+}
+
 Faults Inject::of(const ProcessName& process) const {
+  std::vector<FailPoint> points;
+  for (const Rules<FailPoint>* rules : {&kill, &stop}) {
+    if (const std::optional<FailPoint> point = find(*rules, process)) points.push_back(*point);
+  }
   return {.drop = find(drop, process).value_or(0),
           .dup = find(dup, process).value_or(0),
           .delay = find(delay, process).value_or(InjectDelay{}),
           .step_ms = process.role == Role::kWorker ? find(step_ms, process).value_or(0) : 0,
           .index_ms = process.role == Role::kWorker ? find(index_ms, process).value_or(0) : 0,
-          .kill_at = find(kill, process)};
+          .points = std::move(points)};
 }
 
 std::vector<ProcessName> Inject::processes() const {
@@ -152,6 +199,7 @@ std::vector<ProcessName> Inject::processes() const {
   append_names(index_ms, names);
   append_names(delay, names);
   append_names(kill, names);
+  append_names(stop, names);
   return names;
 }
 
@@ -180,9 +228,8 @@ std::string format_value(const Inject& inject) {
       parts);
   append("step-ms", inject.step_ms, number, parts);
   append("index-ms", inject.index_ms, number, parts);
-  for (const Inject::Rule<uint64_t>& rule : inject.kill) {
-    parts.push_back(fmt::format("kill={}@step:{}", to_text(rule.where.value()), rule.value));
-  }
+  append_points("kill", inject.kill, parts);
+  append_points("stop", inject.stop, parts);
   if (inject.seed) parts.push_back(fmt::format("seed={}", *inject.seed));
   return fmt::format("{}", fmt::join(parts, ","));
 }

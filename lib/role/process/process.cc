@@ -17,6 +17,7 @@ Result<Process> Process::open(const job::Flags& flags, const Signals& signals, c
   process.library_lines_ = std::make_unique<rpc::LibraryLines>(process.log);
   const int64_t steps = flags.launch.trace_steps;
   if (steps > 0) process.tracer->request_at_start(static_cast<uint64_t>(steps));
+  if (flags.launch.rank) process.fail_points->arm(own_faults(flags, static_cast<uint32_t>(*flags.launch.rank)).points);
   return process;
 }
 
@@ -28,6 +29,7 @@ Result<> Process::take_rank(uint32_t rank) {
   if (!flags.loop.log_file.empty())
     DT_TRY_VOID(log.add_file(std::filesystem::path(run_dir.path()) / flags.loop.log_file));
   tracer->set_place(name_, rank, run_dir.path(), log);
+  if (!flags.launch.rank) fail_points->arm(own_faults(flags, rank).points);
   return {};
 }
 
@@ -39,7 +41,9 @@ uint64_t choose_seed(const Process& process) {
 
 job::Faults own_faults(const job::Flags& flags, uint32_t rank) {
   const job::Role role = flags.launch.role == job::Role::kNone ? job::Role::kWorker : flags.launch.role;
-  return flags.wire.inject.of({role, rank});
+  job::Faults faults = flags.wire.inject.of({role, rank});
+  if (flags.launch.joins && flags.launch.has_launcher) faults.points.clear();
+  return faults;
 }
 
 }  // namespace dtrain::role

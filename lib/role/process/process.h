@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "base/step_faults.h"
 #include "base/waits.h"
 #include "job/spec/job_spec.h"
 #include "role/process/run_dir.h"
@@ -36,6 +37,8 @@ class Process {
   std::unique_ptr<telemetry::Tracer> tracer = std::make_unique<telemetry::Tracer>(log);
   // The metrics of this process; never null.
   std::unique_ptr<telemetry::Registry> registry = std::make_unique<telemetry::Registry>();
+  // Armed from the start if the rank is given, otherwise by take_rank(); never null.
+  std::shared_ptr<FailPoints> fail_points = std::make_shared<FailPoints>();
 
  private:
   Process(const job::Flags& f, const Signals& s, Log l, std::optional<Resumed> r, RunDir d, std::string name)
@@ -48,7 +51,8 @@ class Process {
 // The seed of the job: --seed, else that of the resumed run, else a random one.
 uint64_t choose_seed(const Process& process);
 
-// The faults that --inject asks this process to simulate. `rank` is the rank of this worker, server or scheduler.
+// The faults that --inject asks this process to simulate. `rank` is the rank of this worker, server or scheduler. A
+// worker that the launcher has started in the place of a lost one is neither killed nor stopped.
 job::Faults own_faults(const job::Flags& flags, uint32_t rank);
 
 }  // namespace dtrain::role

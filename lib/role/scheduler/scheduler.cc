@@ -202,7 +202,7 @@ job::Progress progress_of(const job::JobFlags& flags, const job::JobPlan& plan,
 
 // Waits for the end of the job. Shows its progress every kProgressInterval and at the end.
 Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, const Screen& screen,
-               JobView& view, double stall_timeout_s, KillSwitch kill) {
+               JobView& view, double stall_timeout_s, FailPoints& fail_points) {
   const bool replaces = flags.scheme.on_worker_loss == job::OnWorkerLoss::kWait;
   job::TimeLeft left;
   bool is_shown = false;
@@ -228,7 +228,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
       if (stall_timeout_s > 0 && stalled.seconds >= stall_timeout_s) give_up(scheduler, members, stalled);
     }
     for (const observe::Slow& slow : view.update(progress, std::move(members))) screen.show_finding(slow);
-    kill.reached(static_cast<uint64_t>(progress.step));
+    fail_points.reach_step(static_cast<uint64_t>(progress.step));
   }
 }
 
@@ -312,8 +312,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   const double stall_timeout_s = std::chrono::duration<double>(process.flags.wire.stall_timeout).count();
   JobView view(*process.registry, job_form(process, spec.flags), stall_timeout_s, process.log);
   const Screen screen(flags.launch.has_launcher, process.log);
-  Result<> ended = watch(*scheduler, spec.flags, plan, screen, view, stall_timeout_s,
-                         KillSwitch(own_faults(process.flags, 0).kill_at));
+  Result<> ended = watch(*scheduler, spec.flags, plan, screen, view, stall_timeout_s, *process.fail_points);
   process.tracer->finish();
   if (observer != nullptr) observer->end(ended);
   DT_TRY_VOID(std::move(ended));

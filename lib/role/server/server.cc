@@ -137,8 +137,8 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, uint3
     log.info("learning rate changed{}: from update {} on, it is {:g} times that of the schedule", when, update,
              change.factor);
   };
-  if (const std::optional<uint64_t> step = own_faults(process.flags, rank).kill_at) {
-    options.on_update = [kill = KillSwitch(step)](uint64_t version) { kill.reached(version); };
+  if (!own_faults(process.flags, rank).points.empty()) {
+    options.on_update = [points = process.fail_points](uint64_t version) { points->reach_step(version); };
   }
   options.on_failure = std::move(on_failure);
   options.on_not_finite = [log = process.log, names = names_of(network)](const kvstore::Slice& slice, uint32_t worker) {
@@ -264,6 +264,7 @@ Result<int> run_server(const job::Flags& flags, const Signals& signals) {
   DT_TRY(rpc::ControlOptions to_scheduler, control_options(flags, security, rpc::make_incarnation()));
   to_scheduler.tracer = process.tracer.get();
   to_scheduler.registry = process.registry.get();
+  if (flags.wire.inject.counts_messages()) to_scheduler.fail_points = process.fail_points;
   const std::unique_ptr<rpc::ControlClient> control =
       rpc::ControlClient::create(std::move(to_scheduler), waits, process.log);
   rpc::JoinRequest request = join_request(flags, rpc::Role::kServer);

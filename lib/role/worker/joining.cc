@@ -203,6 +203,7 @@ Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const Wo
   DT_TRY(connection.security, security_of(flags.launch));
   DT_TRY(rpc::ControlOptions options, control_options(flags, connection.security, connection.incarnation));
   options.registry = process.registry.get();
+  if (flags.wire.inject.counts_messages()) options.fail_points = process.fail_points;
   DT_TRY_VOID(job::check_token_to_join(connection.security.token, flags.launch.insecure, flags.launch.scheduler));
   options.tracer = process.tracer.get();
   connection.control = rpc::ControlClient::create(std::move(options), connection.waits, process.log);

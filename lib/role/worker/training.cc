@@ -93,7 +93,7 @@ Result<std::unique_ptr<Training>> Training::build(const TrainingSetup& setup, co
                                          .coordinator = parts.coordinator,
                                          .waits = parts.waits,
                                          .pacer = &training->pacer_,
-                                         .kill = KillSwitch(training->options_.kill_at),
+                                         .fail_points = parts.process.fail_points.get(),
                                          .tracer = parts.process.tracer.get(),
                                          .registry = *parts.process.registry,
                                          .sinks = training->sinks(),

@@ -116,8 +116,6 @@ Result<TrainingOptions> training_options(const TrainingInput& input) {
     options.validation_data =
         validation_loading(options.training_data, input.spec, *input.data.validation, division_of(input));
   }
-  // The fault concerns the process that the launcher has started first.
-  if (!input.flags.launch.joins) options.kill_at = own_faults(input.flags, input.rank).kill_at;
   return options;
 }
 

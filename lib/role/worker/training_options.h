@@ -41,7 +41,6 @@ struct TrainingOptions {
   exec::Options training, inference;    // options of the executors; `batch_size` in them is the total over all devices
   data::LoaderOptions training_data;
   data::LoaderOptions validation_data;  // used if there is validation data
-  std::optional<uint64_t> kill_at;      // --inject: the step at which this process kills itself
 };
 
 // The caller sets where times are recorded and in which memory batches are stored, because these depend on the devices.

@@ -112,7 +112,8 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
                                                .host = host_name(),
                                                .incarnation = connection.incarnation,
                                                .security = connection.security,
-                                               .heartbeat_timeout = process.flags.wire.heartbeat_timeout},
+                                               .heartbeat_timeout = process.flags.wire.heartbeat_timeout,
+                                               .fail_points = inject.counts_messages() ? process.fail_points : nullptr},
                                               *events, connection.waits, process.log));
   lines.pipes->on_failure(fail_store);
   lines.pipes->on_lost_links(
