@@ -7,18 +7,9 @@
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
 #include "support/command_line.h"
-#include "support/drawn_seeds.h"
 #include "support/process_of_job.h"
 
 namespace dtrain::test {
-
-std::vector<size_t> drawn_kinds(const char* variable, size_t kinds, size_t count) {
-  if (std::getenv(variable) != nullptr) count = kinds;
-  const uint64_t first = drawn_seeds("DTRAIN_KILL_SEEDS").first;
-  std::vector<size_t> drawn;
-  for (size_t i = 0; i < count; i++) drawn.push_back((first + i) % kinds);
-  return drawn;
-}
 
 ChangingJobs::ChangingJobs(std::string policy, std::vector<std::string> kind)
     : policy_(std::move(policy)), kind_(std::move(kind)) {

@@ -17,10 +17,6 @@ namespace dtrain::test {
 inline constexpr double kRunSeconds = 240;
 inline constexpr uint64_t kWorkers = 3;  // that each job starts with, in addition to two servers
 
-// The numbers of the kinds of jobs that a test runs, of 0 .. kinds - 1: all if this environment variable names seeds;
-// otherwise `count` of them, other ones with each commit (DTRAIN_KILL_SEEDS).
-std::vector<size_t> drawn_kinds(const char* variable, size_t kinds, size_t count);
-
 class ChangingJobs {
  public:
   // `policy`: the value of --on-worker-loss. `kind`: further flags of all jobs.

@@ -199,11 +199,21 @@ void Hosts::cut_off(int i) const {
   must_run({"ip", "link", "set", "v" + net_ + "-" + std::to_string(i + 1), "down"});
 }
 
+void Hosts::mend(int i) const {
+  must_run({"ip", "link", "set", "v" + net_ + "-" + std::to_string(i + 1), "up"});
+}
+
 // Each sends its frames for the other to a MAC address that nobody has.
 void Hosts::cut_between(int i, int j) const {
   for (const auto& [from, to] : {std::pair(i, j), std::pair(j, i)}) {
     must_run({"ip", "-n", "dt" + net_ + "-" + std::to_string(from + 1), "neigh", "replace", address(to), "lladdr",
               "02:00:00:00:00:01", "dev", "eth0", "nud", "permanent"});
+  }
+}
+
+void Hosts::mend_between(int i, int j) const {
+  for (const auto& [from, to] : {std::pair(i, j), std::pair(j, i)}) {
+    must_run({"ip", "-n", "dt" + net_ + "-" + std::to_string(from + 1), "neigh", "del", address(to), "dev", "eth0"});
   }
 }
 

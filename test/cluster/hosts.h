@@ -50,10 +50,13 @@ class Hosts {
   // Slows host i down, as `limit` of the script says: {"cpu", PERCENT}, {"disk", BYTES, DIRECTORY} or {"network",
   // BYTES}. Returns false and sets `why_not` if this host does not permit it.
   [[nodiscard]] bool limit(int i, const std::vector<std::string>& what, std::string& why_not) const;
-  // From now on, no network frame reaches or leaves host i.
+  // From now on, no network frame reaches or leaves host i, until mend().
   void cut_off(int i) const;
-  // From now on, no frame of host i reaches host j, nor the other way round. Both reach all others.
+  void mend(int i) const;
+  // From now on, no frame of host i reaches host j, nor the other way round, until mend_between(). Both
+  // reach all others.
   void cut_between(int i, int j) const;
+  void mend_between(int i, int j) const;
   // Puts host i behind a link that loses and delays frames in both directions, for as long as the object lives. Returns
   // null and sets `why_not` if there are no TAP devices.
   class Link {

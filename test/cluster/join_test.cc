@@ -1,6 +1,6 @@
-// Workers join a running job: in the place of a lost one (--on-worker-loss wait), or in addition (--max-workers). What
-// must hold: no other process ends or starts again, the job trains to its end, and one that cannot join does not
-// disturb it.
+// Workers join a running job: in the place of a lost one (--on-worker-loss wait; faults_test.cc draws the moments), or
+// in addition (--max-workers). What must hold: no other process ends or starts again, the job trains to its end, and
+// one that cannot join does not disturb it.
 
 #include <array>
 #include <csignal>
@@ -12,7 +12,6 @@
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
 #include "support/command_line.h"
-#include "support/drawn_seeds.h"
 #include "support/process_of_job.h"
 #include "support/text.h"
 
@@ -21,42 +20,6 @@ using namespace dtrain::test;
 using dtrain::test::contains;
 
 namespace {
-
-constexpr std::array kKinds = {"dist_sync --save-every 0.3s",    "dist_sync --update-on worker --optimizer adam",
-                               "dist_sync --backup 1",           "dist_async --save-every 0.3s",
-                               "dist_ssync --staleness 1",       "dist_gsync",
-                               "allreduce -s 0 --optimizer adam"};
-
-// Runs the job and takes a worker away, in a way and at a moment that are drawn. The launcher starts another one.
-void run_with_replacement(const ChangingJobs& jobs, const std::string& run_dir, RandomStream random) {
-  Process launcher(jobs.command(run_dir, command_line("--max-restarts 3 --inject step-ms=6")), jobs.options());
-  const bool trains = launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds);
-  launcher.wait_for_output("no process prints this", 1.2 * random.uniform());
-  const auto lost = static_cast<uint64_t>(random.below(kWorkers));
-  const bool stops = random.below(3) == 0;
-  const std::map<std::string, pid_t> before = jobs.survivors(run_dir, lost);
-  const pid_t victim = process_of_job(jobs.path(run_dir), "worker", lost);
-  const bool is_hit = victim != 0 && ::kill(victim, stops ? SIGSTOP : SIGKILL) == 0;
-  const std::string name = "worker " + std::to_string(lost);
-  const bool is_noticed = launcher.wait_for_output("warning: " + name + " was lost: ", kRunSeconds);
-  if (stops) ::kill(victim, SIGCONT);  // it learns that it is lost, and ends
-  const bool is_replaced = launcher.wait_for_output(name + " on ", kRunSeconds);
-  const std::map<std::string, pid_t> after = jobs.survivors(run_dir, lost);
-  const Ended end = launcher.wait(kRunSeconds);
-  INFO((stops ? "stopped " : "killed ") << name << "\n" << end.output);
-  REQUIRE(trains);
-  REQUIRE(is_hit);
-  REQUIRE(is_noticed);
-  REQUIRE(is_replaced);
-  CHECK(before == after);
-  CHECK(end.code == 0);
-  CHECK(left_over(jobs.path(run_dir)).empty());
-  CHECK(jobs.summary(run_dir).at("exit_code") == 0);
-  CHECK(jobs.summary(run_dir).at("epochs") == 10);
-  CHECK(jobs.changes(run_dir) == name + " lost, " + name + " joined");
-  CHECK(contains(end.output, "another " + name + " is started on "));
-  CHECK(std::filesystem::exists(jobs.path(run_dir) + "/lenet-0010.params"));
-}
 
 // Waits until so many workers have joined the job; false if it ends before.
 bool await_joined(Process& launcher, size_t wanted) {
@@ -70,18 +33,6 @@ bool await_joined(Process& launcher, size_t wanted) {
 }
 
 }  // namespace
-
-TEST_CASE("another worker takes the place of one that is killed or stands still", "[join]") {
-  const size_t kind = GENERATE(from_range(drawn_kinds("DTRAIN_JOIN_SEEDS", kKinds.size(), 4)));
-  INFO(kKinds[kind]);
-  const ChangingJobs jobs("wait", command_line("--kv-store", kKinds[kind]));
-  // By default, each of these jobs loses one worker. DTRAIN_JOIN_SEEDS=1-100 runs each a hundred times.
-  const auto [first, last] = drawn_seeds("DTRAIN_JOIN_SEEDS");
-  for (uint64_t seed = first; seed <= last; seed++) {
-    INFO("seed " << seed);
-    run_with_replacement(jobs, "run" + std::to_string(seed), RandomStream(seed, Use::kFaults, kind));
-  }
-}
 
 TEST_CASE("workers join a job, one leaves again, and the servers' decisions are those of the protocol", "[join]") {
   const std::string kind =

@@ -1,8 +1,6 @@
-// A worker of a job is killed (-9) or stopped (SIGSTOP) at a random moment, and the job continues without it
-// (--on-worker-loss shrink), or workers leave as they are asked. What must hold: no other process ends or starts again,
-// and the job trains to its end.
+// A job continues without workers that are killed (--on-worker-loss shrink; faults_test.cc draws other moments), or
+// that leave as they are asked. What must hold: no other process ends or starts again, and the job trains to its end.
 
-#include <array>
 #include <csignal>
 #include <cstdio>
 #include <map>
@@ -14,7 +12,6 @@
 #include "cluster/loopback_job.h"
 #include "support/catch.h"
 #include "support/command_line.h"
-#include "support/drawn_seeds.h"
 #include "support/must.h"
 #include "support/process_of_job.h"
 #include "support/text.h"
@@ -24,40 +21,6 @@ using namespace dtrain::test;
 using dtrain::test::contains;
 
 namespace {
-
-// Runs the job and takes a worker away, in a way and at a moment that are drawn.
-void run_with_loss(const ChangingJobs& jobs, const std::string& run_dir, RandomStream random) {
-  // The pace lets the job take at least two seconds on any host, so that the moment comes before its end.
-  Process launcher(jobs.command(run_dir, {"--inject", "step-ms=6"}), jobs.options());
-  const bool trains = launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds);
-  launcher.wait_for_output("no process prints this", 1.2 * random.uniform());
-  const auto lost = static_cast<uint64_t>(random.below(kWorkers));
-  const bool stops = random.below(3) == 0;
-  const std::map<std::string, pid_t> before = jobs.survivors(run_dir, lost);
-  const pid_t victim = process_of_job(jobs.path(run_dir), "worker", lost);
-  const bool is_hit = victim != 0 && ::kill(victim, stops ? SIGSTOP : SIGKILL) == 0;
-  const std::string name = "worker " + std::to_string(lost);
-  const bool is_noticed = launcher.wait_for_output("warning: " + name + " was lost: ", kRunSeconds);
-  const std::map<std::string, pid_t> after = jobs.survivors(run_dir, lost);
-  if (stops) ::kill(victim, SIGCONT);
-  const Ended end = launcher.wait(kRunSeconds);
-  INFO((stops ? "stopped " : "killed ") << name << "\n" << end.output);
-  REQUIRE(trains);
-  REQUIRE(is_hit);
-  REQUIRE(is_noticed);
-  CHECK(before == after);
-  CHECK(end.code == 0);
-  CHECK(left_over(jobs.path(run_dir)).empty());
-  const nlohmann::json summary = jobs.summary(run_dir);
-  CHECK(summary.at("exit_code") == 0);
-  CHECK(summary.at("epochs") == 10);
-  CHECK(jobs.changes(run_dir) == name + " lost");
-  CHECK(std::filesystem::exists(jobs.path(run_dir) + "/lenet-0010.params"));
-  const std::string leader = lost == 0 ? "/worker-1.log" : "/worker-0.log";
-  const std::string log = jobs.text_of(run_dir + leader);
-  CHECK((contains(log, "2 of 3 workers are left: ") || contains(log, "2 workers (3 before) divide the rest of epoch")));
-  if (stops) CHECK(contains(end.output, "dtrain: " + name + " ended with code "));  // it has learned that it is lost
-}
 
 // The number of steps after which the worker has left, as its log says; -1: it says nothing of the kind.
 int64_t steps_at_leave(const std::string& log) {
@@ -80,25 +43,6 @@ int64_t gradients_added(const std::string& event_log, const std::string& rank) {
 }
 
 }  // namespace
-
-TEST_CASE("a job continues to its end without a worker that is killed or stands still", "[shrink]") {
-  static constexpr std::array kKinds = {"dist_sync --save-every 0.3s --reshare now",
-                                        "dist_sync --update-on worker",
-                                        "dist_sync --backup 1 --reshare now",
-                                        "dist_async --save-every 0.3s --reshare now",
-                                        "dist_ssync --staleness 1",
-                                        "dist_gsync --reshare now",
-                                        "allreduce -s 0 --save-every 0.3s"};
-  const size_t kind = GENERATE(from_range(drawn_kinds("DTRAIN_SHRINK_SEEDS", kKinds.size(), 4)));
-  INFO(kKinds[kind]);
-  const ChangingJobs jobs("shrink", command_line("--kv-store", kKinds[kind]));
-  // By default, each of these jobs loses one worker. DTRAIN_SHRINK_SEEDS=1-100 runs each a hundred times.
-  const auto [first, last] = drawn_seeds("DTRAIN_SHRINK_SEEDS");
-  for (uint64_t seed = first; seed <= last; seed++) {
-    INFO("seed " << seed);
-    run_with_loss(jobs, "run" + std::to_string(seed), RandomStream(seed, Use::kFaults, kind));
-  }
-}
 
 TEST_CASE("a job that has lost its leader is resumed with the workers that were left, and with all", "[shrink]") {
   const ChangingJobs jobs("shrink", command_line("--kv-store dist_sync --deterministic 1"));

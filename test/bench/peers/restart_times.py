@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
-"""Measures how soon a job trains again after one of its workers is killed, beside torchrun's elastic agent, in turns.
+"""Measures how soon a job trains again after one of its workers is killed, beside PyTorch, in turns.
 
-    test/bench/peers/restart_times.py [--python FILE] [--rounds N] [--results FILE]
+    test/bench/peers/restart_times.py [--python FILE] [--programs LIST] [--rounds N] [--results FILE]
 
-  --python FILE   a Python with PyTorch; default: python3
+  --python FILE   a Python with PyTorch, and torchft for the program of that name; default: python3
+  --programs LIST names from the list below, separated by commas; default: restart,torchrun
   --rounds N      number of kills of each program; default: 20
   --results FILE  default: test/bench/results/peers.jsonl; "-": print only
 
 Each turn starts a job of two workers that train LeNet, kills worker 1 (kill -9) in its tenth step, and takes the time from
-the kill to the end of the first step after it. dtrain runs `--kv-store allreduce --max-restarts 1`, torchrun runs
-`--standalone --nproc_per_node 2 --max_restarts 1` with gloo and DistributedDataParallel on random images; both write a checkpoint
-after the fifth step and continue from it. DTRAIN names the program; default: build/cmd/dtrain.
+the kill to the end of the first step after it. DTRAIN names dtrain's program; default: build/cmd/dtrain.
+
+  restart         dtrain --kv-store allreduce --max-restarts 1: all start again from a checkpoint
+  wait, shrink    dtrain --kv-store allreduce --on-worker-loss wait (with another worker 1) or shrink (without it)
+  wait-servers, shrink-servers    the same with two servers (dist_sync)
+  torchrun        --standalone --nproc_per_node 2 --max_restarts 1, with gloo and DistributedDataParallel on random images:
+                  all start again from a checkpoint
+  torchft         its DistributedDataParallel over gloo; the other replica continues without the lost one
 """
 import argparse
 import json
@@ -63,11 +69,49 @@ while True:
 """
 
 
+# Starts the lighthouse and two replicas; ends with them.
+TORCHFT_JOB = """
+import os, subprocess, sys, torch, torch.distributed as dist
+from torch import nn
+import torchft
+if "REPLICA" not in os.environ:
+    from torchft.coordination import LighthouseServer
+    lighthouse = LighthouseServer(bind="[::]:0", min_replicas=1, join_timeout_ms=1000, quorum_tick_ms=100)
+    replicas = [subprocess.Popen([sys.executable, __file__], env=dict(os.environ, REPLICA=str(i),
+                                 TORCHFT_LIGHTHOUSE=lighthouse.address())) for i in range(2)]
+    sys.exit(replicas[0].wait())
+store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+torch.manual_seed(1)
+torch.set_num_threads(1)
+net = nn.Sequential(nn.Conv2d(1, 20, 5), nn.Tanh(), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.Tanh(), nn.MaxPool2d(2),
+                    nn.Flatten(), nn.Linear(800, 500), nn.Tanh(), nn.Linear(500, 10))
+sgd = torch.optim.SGD(net.parameters(), lr=0.05)
+def load(state):
+    net.load_state_dict(state["net"])
+    sgd.load_state_dict(state["sgd"])
+manager = torchft.Manager(pg=torchft.ProcessGroupGloo(), load_state_dict=load,
+                          state_dict=lambda: {"net": net.state_dict(), "sgd": sgd.state_dict()}, min_replica_size=1,
+                          rank=0, world_size=1, store_addr="127.0.0.1", store_port=store.port,
+                          replica_id="replica" + os.environ["REPLICA"])
+model, optimizer = torchft.DistributedDataParallel(manager, net), torchft.Optimizer(manager, sgd)
+while True:
+    images, labels = torch.randn(64, 1, 28, 28), torch.randint(10, (64,))
+    before = manager.current_step()
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(images), labels).backward()
+    optimizer.step()
+    if os.environ["REPLICA"] == "0" and manager.current_step() > before:
+        print("step", manager.current_step(), "of", manager.num_participants(), flush=True)
+"""
+
+
 class Job:
     """A job whose lines arrive with their times."""
 
-    def __init__(self, command, environment, is_step, is_victim, starts_again=""):
-        """starts_again: words of the line that the job prints before it starts again; empty: it prints none"""
+    def __init__(self, command, environment, is_step, is_victim, ready="", starts_again=""):
+        """ready: words of the line from which on steps count; empty: all do
+        starts_again: words of the line that the job prints before it starts again; empty: it prints none"""
+        self.ready = ready
         self.is_step, self.is_victim, self.starts_again = is_step, is_victim, starts_again
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                         start_new_session=True, env=dict(os.environ, **environment))
@@ -107,6 +151,8 @@ class Job:
     def seconds(self):
         """The time from the kill to the first step after it. Steps that ended before the kill are already in the queue."""
         try:
+            if self.ready:
+                self.next(lambda line: self.ready in line)
             for _ in range(STEP_OF_THE_KILL):
                 self.next_step()
             victim = self.victim()
@@ -140,16 +186,30 @@ class Job:
                 return
 
 
-def dtrain_job(directory, token):
-    run_dir = str(directory / f"run-{token}")
+# By the program's name: flags, and words of the line that the job prints when it has noticed the loss, or when worker 1 is
+# there again.
+DTRAIN_JOBS = {
+    "restart": (["-s", "0", "--kv-store", "allreduce", "--save-every", "0.1s", "--max-restarts", "1"],
+                "dtrain: restart 1 of 1"),
+    "wait": (["-s", "0", "--kv-store", "allreduce", "--on-worker-loss", "wait", "--max-restarts", "1"],
+             "has joined the job"),
+    "shrink": (["-s", "0", "--kv-store", "allreduce", "--on-worker-loss", "shrink"], "worker 1 was lost: "),
+    "wait-servers": (["-s", "2", "--kv-store", "dist_sync", "--on-worker-loss", "wait", "--max-restarts", "1"],
+                     "has joined the job"),
+    "shrink-servers": (["-s", "2", "--kv-store", "dist_sync", "--on-worker-loss", "shrink"], "worker 1 was lost: "),
+}
+
+
+def dtrain_job(directory, token, name):
+    run_dir = str(directory / f"run-{name}-{token}")
+    flags, starts_again = DTRAIN_JOBS[name]
     program = os.environ.get("DTRAIN", str(measuring.ROOT / "build/cmd/dtrain"))
-    command = [program, "-n", "2", "-s", "0", "--kv-store", "allreduce", "--network", "lenet", "--benchmark", "1",
-               "--image-shape", "1,28,28", "--num-classes", "10", "--num-batches", "100000", "--num-epochs", "1",
-               "--batch-size", "64", "--threads", "1", "--disp-batches", "1", "--save-every", "0.1s", "--log-format", "1.9",
-               "--max-restarts", "1", "--run-dir", run_dir]
+    command = [program, "-n", "2", "--network", "lenet", "--benchmark", "1", "--image-shape", "1,28,28", "--num-classes", "10",
+               "--num-batches", "100000", "--num-epochs", "1", "--batch-size", "64", "--threads", "1", "--disp-batches", "1",
+               "--log-format", "1.9", "--run-dir", run_dir, *flags]
     return Job(command, {}, lambda line: "[worker 0 " in line and "Speed:" in line,
                lambda words, _: run_dir.encode() in words and words[words.index(b"--rank") + 1:][:1] == [b"1"]
-               and b"worker" in words if b"--rank" in words else False, starts_again="dtrain: restart 1 of 1")
+               and b"worker" in words if b"--rank" in words else False, starts_again=starts_again)
 
 
 def torch_job(directory, token, python):
@@ -162,26 +222,43 @@ def torch_job(directory, token, python):
                and f"CHECKPOINT={checkpoint}".encode() in variables)
 
 
+def torchft_job(directory, token, python):
+    script = directory / f"torchft_job_{token}.py"
+    script.write_text(TORCHFT_JOB, encoding="ascii")
+    return Job([python, str(script)], {"OMP_NUM_THREADS": "1"}, lambda line: line.startswith("step "),
+               lambda words, variables: str(script).encode() in words and b"REPLICA=1" in variables, ready=" of 2")
+
+
+def start(name, directory, turn, python):
+    if name == "torchrun":
+        return torch_job(directory, turn, python)
+    if name == "torchft":
+        return torchft_job(directory, turn, python)
+    return dtrain_job(directory, turn, name)
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--python", default="python3")
+    parser.add_argument("--programs", default="restart,torchrun")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--results", default=str(measuring.ROOT / "test/bench/results/peers.jsonl"))
     asked = parser.parse_args()
     version = subprocess.check_output([asked.python, "-c", "import torch; print(torch.__version__)"], text=True).strip()
-    times = {"dtrain": [], "torchrun": []}
+    names = asked.programs.split(",")
+    if unknown := [name for name in names if name not in {*DTRAIN_JOBS, "torchrun", "torchft"}]:
+        raise SystemExit(f"error: --programs: there is no '{unknown[0]}'")
+    times = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as place:
         directory = pathlib.Path(place)
         for turn in range(asked.rounds):
-            jobs = [("dtrain", lambda: dtrain_job(directory, turn)),
-                    ("torchrun", lambda: torch_job(directory, turn, asked.python))]
-            for name, start in jobs if turn % 2 == 0 else reversed(jobs):
-                times[name].append(start().seconds())
+            for name in names if turn % 2 == 0 else reversed(names):
+                times[name].append(start(name, directory, turn, asked.python).seconds())
                 print(f"{turn + 1}: {name} {times[name][-1]:.2f} s", file=sys.stderr)
     row = {"check": "restart after kill -9 of worker 1", "rounds": asked.rounds,
            **{f"{name}_s": round(statistics.median(seconds), 2) for name, seconds in times.items()},
            **{f"{name}_spread_s": measuring.spread(seconds, 2) for name, seconds in times.items()},
-           **measuring.ratio(list(zip(times["dtrain"], times["torchrun"]))), "torch": version, "commit": measuring.commit(),
+           "torch": version, "commit": measuring.commit(),
            "host": measuring.host(), "load": round(os.getloadavg()[0], 1), "date": measuring.today()}
     print(json.dumps(row))
     if asked.results != "-":
