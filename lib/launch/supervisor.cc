@@ -416,8 +416,8 @@ bool Supervisor::is_newest(const Member& member) const {
   return &*newest == &member;
 }
 
-// Starts another worker with this rank. The one that was lost may still run, for instance if it was suspended; it
-// cannot do any harm, and ends when it learns that it is lost.
+// Starts another worker with this rank. The one that was lost may still run, for instance if it was suspended; if
+// it asks for its place first, this one is refused.
 void Supervisor::replace(int rank) {
   if (!job_.replacement || phase_ != JobPhase::kRunning || replacements_ >= job_.replacements_max) return;
   replacing_.insert(rank);

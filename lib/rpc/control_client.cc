@@ -46,6 +46,7 @@ proto::JoinRequest to_proto(const JoinRequest& request, Incarnation incarnation)
   message.set_data_hash(request.data_hash);
   message.set_is_late(request.is_late);
   message.set_is_launched(request.is_launched);
+  message.set_formerly(request.formerly);
   return message;
 }
 
@@ -140,6 +141,7 @@ class GrpcControlClient final : public ControlClient {
     request.set_joins(true);
     DT_TRY(const proto::BarrierReply reply, enter_barrier("the border with which this worker joins", request));
     barriers_ = reply.seq() + 1;
+    if (options_.seat != nullptr) options_.seat->enter();
     {
       const MutexLock lock(mutex_);
       takes_part_ = true;
@@ -147,6 +149,7 @@ class GrpcControlClient final : public ControlClient {
     }
     return contributions_of(reply, "the border with which this worker joins");
   }
+  bool has_lost_seat() const override { return options_.seat != nullptr && options_.seat->is_lost(); }
   Result<bool> may_begin(uint64_t step) override { return gate_.may_begin(step); }
   bool leaves() const override { return gate_.has_left(); }
   uint64_t border() const override { return gate_.border(); }
@@ -200,7 +203,7 @@ class GrpcControlClient final : public ControlClient {
       const MutexLock lock(mutex_);
       if (!std::exchange(joined_, false)) return;
     }
-    if (!is_scheduler_lost()) say_goodbye(outcome);
+    if (!is_scheduler_lost() && !has_lost_seat()) say_goodbye(outcome);
     line_.end();
   }
 
@@ -321,7 +324,10 @@ class GrpcControlClient final : public ControlClient {
   Result<proto::JoinReply> first_join(const proto::JoinRequest& request) {
     const char* whom = request.is_late() ? "the job to admit this worker" : "all processes to join";
     const Waits::Wait wait(waits_, [this, whom] { return fmt::format("{} at {}", whom, to_text(options_.scheduler)); });
-    DT_TRY(proto::JoinReply reply, call_join(request), "joining the job at {}", to_text(options_.scheduler));
+    Result<proto::JoinReply> answer = call_join(request);
+    if (!answer && options_.seat != nullptr) options_.seat->refuse();
+    DT_TRY(proto::JoinReply reply, std::move(answer), "joining the job at {}", to_text(options_.scheduler));
+    if (options_.seat != nullptr) options_.seat->admit(reply.rank(), !request.is_late());
     {
       const MutexLock lock(mutex_);
       rank_ = reply.rank();
@@ -331,7 +337,7 @@ class GrpcControlClient final : public ControlClient {
       if (stop_requested_ && takes_part_) line_.request_stop();
     }
     gone_ = empty_seats(reply);
-    line_.start(reply.scheduler(), {role_of(request.role()), reply.rank()});
+    line_.start(reply.scheduler());
     return reply;
   }
 

@@ -15,6 +15,7 @@
 #include "job/process/coordinator.h"
 #include "net/endpoint.h"
 #include "rpc/job_types.h"
+#include "rpc/own_seat.h"
 #include "rpc/security.h"
 #include "telemetry/registry.h"
 #include "telemetry/tracer.h"
@@ -25,6 +26,7 @@ struct ControlOptions {
   net::Endpoint scheduler;
   Security security;
   Incarnation incarnation = 0;  // identifies this process; from make_incarnation()
+  OwnSeat* seat = nullptr;      // of a worker, which has asked for a seat with this incarnation; null for a server
   std::chrono::milliseconds start_timeout{300'000};
   std::chrono::milliseconds heartbeat_interval{2'000};
   std::chrono::milliseconds heartbeat_timeout{10'000};
@@ -87,7 +89,8 @@ class ControlClient : public job::Coordinator {
   // Tells the scheduler that this server has carried out the view with this number.
   virtual void acknowledge_view(uint64_t number) = 0;
 
-  // Reports to the scheduler that this process ends, with its error if it has one. Retries until the scheduler has
+  // Reports to the scheduler that this process ends, with its error if it has one, unless it has lost its seat: then
+  // nothing that it says counts. Retries until the scheduler has
   // acknowledged the report, for at most scheduler_grace. If the scheduler has already announced that the job is over,
   // retries for at most 2 s, because the scheduler may be gone. Then stops the heartbeats.
   virtual void done(const Result<>& outcome) = 0;

@@ -56,9 +56,8 @@ ControlLine::~ControlLine() {
   end();
 }
 
-void ControlLine::start(Incarnation scheduler, const Member& me) {
+void ControlLine::start(Incarnation scheduler) {
   scheduler_ = scheduler;
-  if (me.role == Role::kWorker) seat_.emplace(me.rank, options_.incarnation);
   {
     const MutexLock lock(mutex_);
     heard_ = Clock::now();
@@ -381,14 +380,14 @@ void ControlLine::on_end(uint64_t id, const grpc::Status& status) {
   }
 }
 
-// A process that has lost its seat ends: it may have been silent for too long, or have been cut off.
+// A worker that has lost its seat, because it was silent for too long or was cut off, ends everything that it does.
 void ControlLine::on_view(const sync::View& view) {
   {
     const MutexLock lock(mutex_);
     if (view.number <= view_.number) return;
     view_ = view;
     changed_.notify_all();
-    if (seat_ && !seat_->on(view)) {
+    if (options_.seat != nullptr && options_.seat->loses_by(view)) {
       fail_locked({Code::kPeerLost,
                    "this worker counts as lost, and the job continues without it; the scheduler's log says why",
                    {}});

@@ -17,7 +17,7 @@
 #include "rpc/own_report.h"
 #include "rpc/step_gate.h"
 #include "rpc/tracker.h"
-#include "sync/seat.h"
+#include "sync/view.h"
 
 namespace grpc {
 class Channel;
@@ -42,8 +42,7 @@ class ControlLine {
               std::function<void(const Error&)> on_failure);
   ~ControlLine();
 
-  // `me`: what the scheduler has made of this process.
-  void start(Incarnation scheduler, const Member& me);
+  void start(Incarnation scheduler);
   // Ends the line: when this returns, no heartbeat is sent and no callback is called anymore.
   void end();
 
@@ -104,8 +103,7 @@ class ControlLine {
   Waits& waits_;
   OwnReport own_report_;
   std::function<void(const Error&)> on_failure_;
-  Incarnation scheduler_ = 0;               // incarnation of the scheduler; set by start()
-  std::optional<sync::seat::Worker> seat_;  // of a worker; set by start(), then used by the reading thread
+  Incarnation scheduler_ = 0;  // incarnation of the scheduler; set by start()
   std::thread thread_;
   Tracker tracker_;  // counts the streams that have not ended
 

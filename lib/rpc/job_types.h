@@ -36,6 +36,9 @@ struct JoinRequest {
   uint64_t data_hash = 0;    // workers: a hash of the data sets
   bool is_late = false;      // a worker that joins the running job
   bool is_launched = false;  // of a late worker: whether a launcher has started it and reports its end
+  // Of a late worker: the incarnation with which this process had a seat that it has lost. It then gets the seat
+  // `want_rank` if nobody has it, and any other one otherwise. 0: it had none.
+  Incarnation formerly = 0;
 };
 
 // The numbers of records that a worker reports when it has prepared its data.

@@ -280,6 +280,9 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const auto& new_groups = request.stop_set_of();  // if the list is empty, the stop sets do not change
     if (!new_groups.empty()) tracing_.set_groups({new_groups.begin(), new_groups.end()});
     on(to_event(request));
+    if (member) return;  // else it has lost its seat, or never had one
+    barrier_.refuse(request.incarnation(),
+                    to_status({Code::kPeerLost, "this worker does not take part in the job", {}}));
   }
 
   void open_stream(const std::shared_ptr<ControlCall>& stream, const proto::Hello& hello) {
@@ -461,6 +464,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   void carry_out(const membership::DeclareDropped& dropped) {
     log_.warn("{}, which was about to join, does not: {}", to_text(dropped.member), dropped.why);
+    if (dropped.needs_another) note_change(MemberChange::Kind::kAwaited, dropped.member, dropped.why);
   }
 
   void note_change(MemberChange::Kind kind, const Member& member, const std::string& why = "") {

@@ -58,7 +58,12 @@ struct MemberPulse {
 
 // A worker that was lost, has left or has joined while the job continues.
 struct MemberChange {
-  enum class Kind { kLost, kLeft, kJoined };
+  enum class Kind {
+    kLost,
+    kLeft,
+    kJoined,
+    kAwaited,  // a lost worker that was about to take its place again has given up, so another one is needed
+  };
   Kind kind = Kind::kLost;
   Member member;
   std::string host;

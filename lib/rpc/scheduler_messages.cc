@@ -31,6 +31,7 @@ membership::Join to_event(const proto::JoinRequest& request) {
   event.is_late = request.is_late();
   event.is_launched = request.is_launched();
   event.data_hash = request.data_hash();
+  event.formerly = request.formerly();
   return event;
 }
 

@@ -36,6 +36,7 @@ void Machine::on(Millis now_ms, const Event& event, std::vector<Effect>& out) {
 std::optional<Member> Machine::member(Incarnation incarnation) const {
   const auto it = processes_.find(incarnation);
   if (it == processes_.end() || !started()) return std::nullopt;
+  if (it->second.has_ended && it->second.is_lost) return std::nullopt;
   return member_of(it->second);
 }
 
@@ -73,9 +74,7 @@ std::set<uint32_t> Machine::wanted_ranks(Role role) const {
 void Machine::handle(const StreamOpened& event, Out& out) {
   Process* process = known(event.incarnation);
   if (process == nullptr || !started() || (process->has_ended && phase_ != Phase::kFailing)) {
-    out.push_back(Reject{event.incarnation, Code::kDenied,
-                         "this process does not belong to the job, or no longer belongs to it"});
-    return;
+    return turn_away(event.incarnation, out);
   }
   process->heard_ms = now_ms_;
   process->closed_ms.reset();
@@ -83,6 +82,18 @@ void Machine::handle(const StreamOpened& event, Out& out) {
   if (view_.number > 0) out.push_back(Tell{event.incarnation, view_});
   if (process->must_leave) out.push_back(Tell{event.incarnation, LeaveJob{is_group()}});
   if (auto notice = notice_for(*process)) out.push_back(Tell{event.incarnation, std::move(*notice)});
+}
+
+// A worker that has lost its seat learns it from the view, and may take another one. Any other process that has ended,
+// or was never part of the job, has no business here.
+void Machine::turn_away(Incarnation incarnation, Out& out) const {
+  const auto found = processes_.find(incarnation);
+  if (found != processes_.end() && found->second.is_lost) {
+    out.push_back(Tell{incarnation, view_});
+    return;
+  }
+  out.push_back(
+      Reject{incarnation, Code::kDenied, "this process does not belong to the job, or no longer belongs to it"});
 }
 
 void Machine::handle(const StreamClosed& event, Out& out) {
@@ -112,9 +123,15 @@ void Machine::lose(Process& process, const Loss& loss, Out& out) {
     fail_job(Code::kPeerLost, fmt::format("{} {}: {}", to_text(member), loss.verb, loss.how), out);
   }
   process.is_lost = true;
+  note_lost_seat(process);
   process.has_ended = process.has_ended || continues || !loss.is_reachable;
   end_leave(process, out);
   settle(out);
+}
+
+void Machine::note_lost_seat(Process& process) const {
+  std::erase_if(process.seats_lost_ms, [&](Millis lost) { return now_ms_ - lost >= settings_.lost_seats_ms; });
+  process.seats_lost_ms.push_back(now_ms_);
 }
 
 // Workers that were asked to leave count as if they had left.
@@ -260,9 +277,7 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
     return;
   }
   if (process == nullptr || !started() || process->has_ended || process->join.role != Role::kWorker) {
-    out.push_back(
-        Reject{event.incarnation, Code::kDenied, "this worker does not belong to the job, or no longer belongs to it"});
-    return;
+    return turn_away(event.incarnation, out);
   }
   if (event.joins) return enter_late(*process, out);
   if (event.seq + 1 == barriers_released_) {

@@ -66,6 +66,10 @@ struct Settings {
   uint64_t barrier_bytes_max = 32 << 20;  // limit on the total size of all workers' messages in one barrier
   Millis drain_ms = 1'000;                // see LeaveAsked::by_signal
   Millis leave_ms = 1'500;                // how long survivors of a failed job have to receive the error and sign off
+  // A process that has lost this many seats within this time gets no further one, because each time costs the others a
+  // border.
+  size_t lost_seats_max = 3;
+  Millis lost_seats_ms = 600'000;
 
   // The number of seats of workers.
   [[nodiscard]] uint32_t seats() const { return std::max(workers, max_workers); }
@@ -89,6 +93,9 @@ struct Join {
   // Of a late process: whether a launcher has started it, which then reports its end (ProcessEnded).
   bool is_launched = false;
   uint64_t data_hash = 0;  // a hash of the worker's data sets, which a late worker's must equal
+  // Of a late worker: the incarnation with which this process had the seat that it has lost. It gets that seat again if
+  // nobody has it, else any other. 0: it had none.
+  Incarnation formerly = 0;
 };
 // The request to join ended before it was answered: the process is gone.
 struct Withdraw {
@@ -312,6 +319,8 @@ struct DeclareJoined {
 struct DeclareDropped {
   Member member;
   std::string why;
+  // Whether it was about to take its own place again, in which another worker is awaited now (kWait).
+  bool needs_another = false;
 };
 // Answers a LeaveAsked: the worker does not leave.
 struct RefuseLeave {
@@ -341,7 +350,7 @@ class Machine {
   // Whether processes have ranks and are monitored.
   [[nodiscard]] bool started() const { return phase_ != Phase::kGathering && phase_ != Phase::kStarting; }
   [[nodiscard]] bool ended() const { return phase_ == Phase::kEnded; }
-  // Nullopt before the start and for an unknown process.
+  // Nullopt before the start, for an unknown process, and for one that has lost its seat: nothing of it counts.
   [[nodiscard]] std::optional<Member> member(Incarnation incarnation) const;
 
  private:
@@ -386,6 +395,7 @@ class Machine {
     std::optional<uint64_t> steps_at_hold;   // number of steps that the worker had begun when it answered Hold
     uint64_t steps_begun = 0;                // number of steps that the worker has begun; valid once it is done
     std::map<uint32_t, CutLink> cut_links;   // connections that the worker has lost, indexed by the server's rank
+    std::vector<Millis> seats_lost_ms;       // when the process has lost a seat, also as earlier incarnations
   };
   struct Barrier {
     BarrierEnter first;                     // the first entry, which the others must match
@@ -456,6 +466,7 @@ class Machine {
   void publish_without(const Process& process, Out& out);
   // A worker that joins the running job (membership_join.cc).
   [[nodiscard]] std::string objection_to_late(const Join& join) const;
+  [[nodiscard]] std::string objection_to_return(const Join& join) const;
   [[nodiscard]] std::optional<uint32_t> seat_for(const Join& join) const;
   void take_in(const Join& event, Out& out);
   void admit_known(Out& out);
@@ -471,6 +482,8 @@ class Machine {
   [[nodiscard]] std::vector<Member> awaited() const;
   void look_for_vacancies(Out& out);
   void end_leave(const Process& process, Out& out) const;
+  void note_lost_seat(Process& process) const;
+  void turn_away(Incarnation incarnation, Out& out) const;
   void look_for_lost(Out& out);
   void look_for_cut_links(Out& out);
   // The processes of a role that take part, have not ended, and for which is_meant() is true, sorted.

@@ -35,13 +35,28 @@ std::string Machine::objection_to_late(const Join& join) const {
              : "this worker has other data than the workers of the job: as many records, but of other sizes";
 }
 
+// Why a process that has lost its seat gets none again; empty if it may.
+std::string Machine::objection_to_return(const Join& join) const {
+  const auto found = processes_.find(join.formerly);
+  if (found == processes_.end() || !found->second.has_ended) return "";
+  const Process& process = found->second;
+  if (process.must_leave) return "this worker was asked to leave";
+  const auto lost = std::ranges::count_if(process.seats_lost_ms,
+                                          [&](Millis since) { return now_ms_ - since < settings_.lost_seats_ms; });
+  if (static_cast<size_t>(lost) < settings_.lost_seats_max) return "";
+  return fmt::format(
+      "this worker has been lost {} times within {:g} minutes; look for the cause on its host and in the network, and "
+      "then start another worker with 'dtrain join'",
+      lost, static_cast<double>(settings_.lost_seats_ms) / 60'000.0);
+}
+
 // The seat that the process would get; nullopt if it cannot have one. A seat that others wait for comes first. Without
 // one, a seat above the leader's is better, so that another worker need not become the leader.
 std::optional<uint32_t> Machine::seat_for(const Join& join) const {
   const auto is_empty = [&](uint32_t rank) { return view_.workers[rank].state == Seat::State::kEmpty; };
   if (join.want_rank) {
     const bool is_free = *join.want_rank < view_.workers.size() && is_empty(*join.want_rank);
-    return is_free ? join.want_rank : std::nullopt;
+    if (is_free || join.formerly == 0) return is_free ? join.want_rank : std::nullopt;
   }
   for (const auto& [rank, vacancy] : vacant_) {
     if (is_empty(rank)) return rank;
@@ -58,8 +73,11 @@ std::optional<uint32_t> Machine::seat_for(const Join& join) const {
 
 void Machine::take_in(const Join& event, Out& out) {
   std::string why = objection_to_late(event);
+  if (why.empty()) why = objection_to_return(event);
   const std::optional<uint32_t> seat = why.empty() ? seat_for(event) : std::nullopt;
-  if (why.empty() && !seat && event.want_rank) {
+  if (why.empty() && !seat && event.formerly != 0) {
+    why = "other workers have taken its place and all other seats";
+  } else if (why.empty() && !seat && event.want_rank) {
     why = *event.want_rank < settings_.seats()
               ? fmt::format("worker {} takes part in the job, or is about to", *event.want_rank)
               : fmt::format(
@@ -69,9 +87,12 @@ void Machine::take_in(const Join& event, Out& out) {
   } else if (why.empty() && !seat) {
     why = fmt::format("the job already has its {} workers; --max-workers sets the largest number", settings_.seats());
   }
-  if (!seat) return out.push_back(Refuse{event.incarnation, Code::kUsage, why});
+  if (!seat) {
+    return out.push_back(Refuse{event.incarnation, event.formerly == 0 ? Code::kUsage : Code::kPeerLost, why});
+  }
   Process& process = processes_[event.incarnation];
   process.join = event;
+  if (const Process* former = known(event.formerly)) process.seats_lost_ms = former->seats_lost_ms;
   process.arrival = arrivals_++;
   process.rank = *seat;
   process.heard_ms = process.standing_since_ms = now_ms_;
@@ -124,16 +145,18 @@ void Machine::look_for_slow_joins(Out& out) {
   }
 }
 
-// Nobody has waited for the process.
+// Nobody has waited for the process, which learns it from the view.
 void Machine::drop(Process& process, const std::string& why, Out& out) {
   const Incarnation incarnation = process.join.incarnation;
-  out.push_back(DeclareDropped{member_of(process), why});
-  const std::string text = fmt::format("this worker no longer joins the job: {}", why);
-  if (process.standing == Standing::kKnown) out.push_back(Refuse{incarnation, Code::kPeerLost, text});
-  out.push_back(Reject{incarnation, Code::kPeerLost, text});
-  process.has_ended = true;
+  const bool needs_another = process.join.formerly != 0 && vacant_.contains(process.rank);
+  out.push_back(DeclareDropped{member_of(process), why, needs_another});
+  if (process.standing == Standing::kKnown) {
+    out.push_back(Refuse{incarnation, Code::kPeerLost, fmt::format("this worker no longer joins the job: {}", why)});
+  }
   view_.workers[process.rank].state = Seat::State::kEmpty;
   publish(out);
+  process.has_ended = process.is_lost = true;
+  note_lost_seat(process);
   settle(out);
 }
 

@@ -62,7 +62,9 @@ void Machine::repeat_join(const Join& event, Process& process, Out& out) {
     start_if_prepared(out);
   } else if (phase_ == Phase::kPreparing) {
     out.push_back(Prepare{node});
-  } else if (started() && process.standing != Standing::kKnown && !process.has_ended) {
+  } else if (process.has_ended) {
+    out.push_back(Refuse{event.incarnation, Code::kPeerLost, "this worker no longer joins the job"});
+  } else if (started() && process.standing != Standing::kKnown) {
     out.push_back(Admit{node});  // again, because the answer was lost on its way
   }
 }

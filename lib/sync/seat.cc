@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace dtrain::sync::seat {
 
 // A process may have taken the seat of another one in views that this server has not seen.
@@ -22,13 +24,46 @@ void Server::on(const View& view, std::vector<ServerEffect>& out) {
   view_ = view;
 }
 
-bool Worker::on(const View& view) {
-  if (view.number < number_) return is_seated_;
+Worker::Request Worker::ask(uint64_t incarnation) {
+  DT_CHECK(state_ == State::kOutside || state_ == State::kLost, "a worker that has a seat asked for one");
+  DT_CHECK(incarnation != incarnation_, "a worker asked for a seat twice with the same incarnation");
+  if (rank_) formerly_ = incarnation_;
+  incarnation_ = incarnation;
+  state_ = State::kAsking;
+  return {.incarnation = incarnation_, .formerly = formerly_, .rank = rank_};
+}
+
+void Worker::admit(uint32_t rank, bool takes_part) {
+  DT_CHECK(state_ == State::kAsking, "a worker was given a seat that it has not asked for");
+  rank_ = rank;
+  state_ = takes_part ? State::kRunning : State::kPreparing;
+}
+
+void Worker::refuse() {
+  if (state_ == State::kAsking) state_ = State::kOutside;
+}
+
+void Worker::enter() {
+  if (state_ == State::kPreparing) state_ = State::kRunning;
+}
+
+void Worker::give_up() {
+  if (state_ == State::kPreparing) state_ = State::kLost;
+}
+
+void Worker::end() {
+  if (state_ == State::kRunning) state_ = State::kEnded;
+}
+
+// A view that is older than the newest one may be of a time before this incarnation had the seat.
+bool Worker::loses_by(const View& view) {
+  const bool is_seated = state_ == State::kPreparing || state_ == State::kRunning;
+  if (!is_seated || view.number < number_) return state_ == State::kLost;
   number_ = view.number;
   const Seat none{.incarnation = 0, .state = Seat::State::kEmpty};
-  const Seat& seat = rank_ < view.workers.size() ? view.workers[rank_] : none;
-  is_seated_ = is_seated_ && seat.state != Seat::State::kEmpty && seat.incarnation == incarnation_;
-  return is_seated_;
+  const Seat& seat = *rank_ < view.workers.size() ? view.workers[*rank_] : none;
+  if (seat.state == Seat::State::kEmpty || seat.incarnation != incarnation_) state_ = State::kLost;
+  return state_ == State::kLost;
 }
 
 }  // namespace dtrain::sync::seat

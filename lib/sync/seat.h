@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -47,18 +48,52 @@ class Server {
   View view_;  // the newest
 };
 
+// A worker's own place in the job. The process keeps this object for as long as it lives. If it loses its seat although
+// it lives (it was suspended, or cut off), it first closes everything that it had because of the seat: connections to
+// servers, its group, and a checkpoint that is not in place yet. Then it asks for a seat again, as another incarnation,
+// and takes the same way as any worker that joins the running job. So nothing of an earlier incarnation can count, and
+// no other number tells the two apart.
 class Worker {
  public:
-  Worker(uint32_t rank, uint64_t incarnation) : rank_(rank), incarnation_(incarnation) {}
-  // Whether the worker still has its seat. Once it has lost it, it keeps nobody waiting and nobody waits for it, so it
-  // must end.
-  [[nodiscard]] bool on(const View& view);
+  enum class State {
+    kOutside,    // it has not asked for a seat, or its request was refused
+    kAsking,     // it waits for the answer to its request
+    kPreparing,  // it has a seat, and does not take part yet
+    kRunning,    // it takes part
+    kLost,       // its seat belongs to nobody or to another process, or it has given it up
+    kEnded,      // it has taken part, and ends by itself
+  };
+  struct Request {
+    uint64_t incarnation = 0;
+    uint64_t formerly = 0;              // the incarnation with which this process had its last seat; 0: it had none
+    std::optional<uint32_t> rank = {};  // of that seat, which it would like to have again
+    bool operator==(const Request&) const = default;
+  };
+
+  // Makes a request as `incarnation`, which must be a new one: at the start, or in kLost, when everything of the lost
+  // seat is closed.
+  Request ask(uint64_t incarnation);
+  // The scheduler has answered the request.
+  void admit(uint32_t rank, bool takes_part);
+  void refuse();
+  // The barrier has ended from which on this worker takes part.
+  void enter();
+  // The process could not prepare itself, for instance because it does not reach a server, and closes everything.
+  void give_up();
+  // The process ends by itself, well or with an error of its own. The loss of its seat is then no surprise.
+  void end();
+  // Returns whether this view, or an earlier one, takes the seat away.
+  [[nodiscard]] bool loses_by(const View& view);
+
+  [[nodiscard]] State state() const { return state_; }
+  // Whether the process had a seat before the one that it has or asks for.
+  [[nodiscard]] bool is_former() const { return formerly_ != 0; }
 
  private:
-  const uint32_t rank_;
-  const uint64_t incarnation_;
-  uint64_t number_ = 0;  // of the newest view
-  bool is_seated_ = true;
+  State state_ = State::kOutside;
+  uint64_t incarnation_ = 0, formerly_ = 0;
+  std::optional<uint32_t> rank_;  // of its seat, or of the last one
+  uint64_t number_ = 0;           // of the newest view
 };
 
 }  // namespace dtrain::sync::seat

@@ -123,6 +123,9 @@ bool CheckpointClaim::show_alive() {
 
 Result<> CheckpointClaim::hold(const std::function<Result<>()>& replace) {
   DT_TRY(const UniqueFd file, open_locked());
+  if (is_revoked_ && is_revoked_()) {
+    return fail(Code::kPeerLost, "this worker has lost its seat, so it puts no checkpoint '{}-...' in place", prefix_);
+  }
   DT_TRY(const std::string now, read_file(path()));
   // An empty file was deleted and made anew by open_locked().
   if (now.empty()) {

@@ -47,6 +47,9 @@ class CheckpointClaim {
   // another run has taken it. `replace` should be short, because others wait for its end.
   Result<> hold(const std::function<Result<>()>& replace);
 
+  // From now on hold() returns Code::kPeerLost if `is_revoked` returns true. Any thread must be able to call it.
+  void revoke_if(std::function<bool()> is_revoked) { is_revoked_ = std::move(is_revoked); }
+
   [[nodiscard]] uint64_t attempt() const { return attempt_; }
 
  private:
@@ -60,6 +63,7 @@ class CheckpointClaim {
   Waits& waits_;
   uint64_t attempt_ = 0;
   bool has_replaced_ = false;
+  std::function<bool()> is_revoked_;
   std::string text_;  // the content of the file while the claim holds
   UniqueFd alive_;    // has a lock as long as this process lives
 };

@@ -21,18 +21,62 @@ using dtrain::test::contains;
 
 namespace {
 
-// Waits until so many workers have joined the job; false if it ends before.
-bool await_joined(Process& launcher, size_t wanted) {
-  const auto joined = [&] {
+// Waits until the text has been printed so many times; false if the job ends before.
+bool await_text(Process& launcher, const std::string& text, size_t wanted) {
+  const auto printed = [&] {
     size_t count = 0;
-    for (size_t at = 0; (at = launcher.output().find(" has joined the job", at)) != std::string::npos; at++) count++;
+    for (size_t at = 0; (at = launcher.output().find(text, at)) != std::string::npos; at++) count++;
     return count;
   };
-  while (joined() < wanted && launcher.running()) launcher.wait_for_output("no process prints this", 0.05);
-  return joined() >= wanted;
+  while (printed() < wanted && launcher.running()) launcher.wait_for_output("no process prints this", 0.05);
+  return printed() >= wanted;
 }
 
 }  // namespace
+
+TEST_CASE("a worker that stood still joins again without starting again, but not for ever", "[join]") {
+  struct Kind {
+    const char *policy, *store;
+    uint64_t victim;
+    int times;  // how often it stands still
+  };
+  const Kind kind = GENERATE(Kind{"shrink", "dist_sync --save-every 0.3s", 0, 3}, Kind{"wait", "dist_ssync", 1, 1},
+                             Kind{"wait", "allreduce -s 0 --save-every 0.3s", 2, 1});
+  INFO(kind.policy << " " << kind.store);
+  const ChangingJobs jobs(kind.policy, command_line("--kv-store", kind.store));
+  Process launcher(jobs.command("run", command_line("--num-epochs 100000 --inject step-ms=5")), jobs.options());
+  REQUIRE(launcher.wait_for_output("Epoch[0] Batch [", kRunSeconds));
+  const std::map<std::string, pid_t> before = jobs.survivors("run", kind.victim);
+  const pid_t victim = process_of_job(jobs.path("run"), "worker", kind.victim);
+  const std::string name = "worker " + std::to_string(kind.victim);
+  std::string changes;
+  for (int time = 1; time <= kind.times; time++) {
+    INFO("time " << time);
+    REQUIRE(::kill(victim, SIGSTOP) == 0);
+    const bool is_noticed = await_text(launcher, "warning: " + name + " was lost: ", static_cast<size_t>(time));
+    ::kill(victim, SIGCONT);
+    INFO(launcher.output());
+    REQUIRE(is_noticed);
+    changes += (changes.empty() ? "" : ", ") + name + " lost";
+    if (time == 3) break;
+    REQUIRE(await_text(launcher, " has joined the job", static_cast<size_t>(time)));
+    changes += ", " + name + " joined";
+    CHECK(process_of_job(jobs.path("run"), "worker", kind.victim) == victim);
+  }
+  if (kind.times == 3) REQUIRE(launcher.wait_for_output(name + " ended with code 5", kRunSeconds));
+  CHECK(before == jobs.survivors("run", kind.victim));
+  launcher.signal(SIGTERM);
+  const Ended end = launcher.wait(kRunSeconds);
+  INFO(end.output);
+  CHECK(end.code == 75);
+  CHECK(jobs.changes("run") == changes);
+  CHECK(left_over(jobs.path("run")).empty());
+  const std::string log = jobs.text_of("run/worker-" + std::to_string(kind.victim) + ".log");
+  CHECK(contains(log, "; this process joins the job again"));
+  const bool is_refused =
+      contains(log, "cannot join the job again: this worker has been lost 3 times within 10 minutes");
+  CHECK(is_refused == (kind.times == 3));
+}
 
 TEST_CASE("workers join a job, one leaves again, and the servers' decisions are those of the protocol", "[join]") {
   const std::string kind =
@@ -150,7 +194,7 @@ TEST_CASE("a job loses ten workers, one after the other, and trains to its end",
     REQUIRE(::kill(process_of_job(jobs.path("run"), "worker", rank), SIGKILL) == 0);
     INFO("death " << i);
     REQUIRE(launcher.wait_for_output("(" + std::to_string(i + 1) + " of 10, --max-restarts)", kRunSeconds));
-    REQUIRE(await_joined(launcher, i + 1));
+    REQUIRE(await_text(launcher, " has joined the job", i + 1));
   }
   launcher.signal(SIGTERM);
   const Ended end = launcher.wait(kRunSeconds);

@@ -60,6 +60,10 @@ class Process {
   }
   // Creates the client from `options`. Call it again after changing them.
   void create() {
+    client.reset();
+    seat.emplace();
+    options.seat = request.role == Role::kWorker ? &*seat : nullptr;
+    (void)seat->ask(options.incarnation);
     client = ControlClient::create(options, waits, Log::silent());
     client->on_failure([this](const Error& error) { failed.set_value(error); });
   }
@@ -68,6 +72,7 @@ class Process {
   }
 
   ControlOptions options;
+  std::optional<OwnSeat> seat;
   JoinRequest request;
   ControlClient::Prepare prepare;
   Waits waits;

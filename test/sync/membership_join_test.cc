@@ -149,6 +149,77 @@ TEST_CASE("a worker that cannot join is refused with the reason", "[sync][member
   CHECK(refusal(job.say(50, late(302))) == "the job is about to end");
 }
 
+namespace {
+
+// A worker that was lost although it lives asks for a seat again.
+Join again(Incarnation incarnation, Incarnation formerly, uint32_t rank) {
+  Join join = late(incarnation);
+  join.formerly = formerly;
+  join.want_rank = rank;
+  return join;
+}
+
+}  // namespace
+
+TEST_CASE("a worker that was lost although it lives gets its seat again, or another one", "[sync][membership]") {
+  Conversation job = shrinking(with_seats(3, 1, 4));
+  const Incarnation old = Conversation::worker(1);
+  const auto lost = job.say(100, GiveUp{{Role::kWorker, 1}, "it makes no step"});
+  // It is told even if it had no stream when it was lost, and nothing of it counts.
+  CHECK(notices<View>(lost).size() == 4);
+  REQUIRE(notices<View>(job.say(200, StreamOpened{old})).size() == 1);
+  CHECK(all<Reject>(job.say(210, meeting(1, 1))).empty());
+  CHECK_FALSE(job.machine.member(old));
+  CHECK(all<Reject>(job.say(210, StreamOpened{999})).at(0).code == Code::kDenied);
+
+  SECTION("its own") {
+    const auto asked = job.say(300, again(kNew, old, 1));
+    CHECK(notices<View>(asked).at(0).workers[1] == Seat{.incarnation = kNew, .state = Seat::State::kJoining});
+    CHECK(all<Admit>(job.say(310, Viewed{Conversation::server(0), 2})).at(0).node.member == Member{Role::kWorker, 1});
+  }
+  SECTION("another one, because somebody else has its own") {
+    (void)job.say(300, late(301));
+    CHECK(notices<View>(job.say(310, again(kNew, old, 1))).at(0).workers[3].incarnation == kNew);
+  }
+  SECTION("none, because there is none") {
+    (void)job.say(300, late(301));
+    (void)job.say(310, late(302));
+    const auto refused = all<Refuse>(job.say(320, again(kNew, old, 1)));
+    REQUIRE(refused.size() == 1);
+    CHECK(refused[0].code == Code::kPeerLost);
+    CHECK(refused[0].why == "other workers have taken its place and all other seats");
+  }
+  SECTION("none, because it was to leave") {
+    (void)job.say(300, LeaveAsked{.rank = 2});
+    (void)job.say(310, GiveUp{{Role::kWorker, 2}, "it makes no step"});
+    CHECK(refusal(job.say(320, again(kNew, Conversation::worker(2), 2))) == "this worker was asked to leave");
+  }
+}
+
+TEST_CASE("a worker that is lost three times within ten minutes gets no seat again", "[sync][membership]") {
+  Settings its = with_seats(2, 0, 2);
+  Conversation job = shrinking(its);
+  const Millis pause = GENERATE(1'000, 300'000);
+  Millis now = 1'000;
+  Incarnation last = Conversation::worker(1);
+  (void)job.say(now, GiveUp{{Role::kWorker, 1}, "it makes no step"});
+  // It is lost once more while it joins, and once more after that.
+  (void)job.say(now += pause, again(301, last, 1));
+  CHECK(all<DeclareDropped>(job.say(now, GiveUp{{Role::kWorker, 1}, "it makes no step"})).size() == 1);
+  CHECK(all<Refuse>(job.say(now, again(301, last, 1))).at(0).code == Code::kPeerLost);  // it repeats its request
+  CHECK(all<Admit>(job.say(now += pause, again(302, 301, 1))).size() == 1);
+  CHECK(all<DeclareDropped>(job.say(now, GiveUp{{Role::kWorker, 1}, "it makes no step"})).size() == 1);
+  now += pause;
+  if (pause == 1'000) {
+    CHECK_THAT(
+        refusal(job.say(now, again(303, 302, 1))),
+        Catch::StartsWith("this worker has been lost 3 times within 10 minutes; look for the cause on its host"));
+    CHECK(all<Admit>(job.say(now, late(304))).size() == 1);  // another process
+  } else {
+    CHECK(all<Admit>(job.say(now, again(303, 302, 1))).size() == 1);
+  }
+}
+
 TEST_CASE("a job that stands still waits at a border for a worker in the place of a lost one", "[sync][membership]") {
   Settings its = settings(3, 1);
   its.on_worker_loss = OnWorkerLoss::kWait;

@@ -1,5 +1,6 @@
 #include "sync/seat.h"
 
+#include "base/error.h"
 #include "support/catch.h"
 
 namespace dtrain::sync::seat {
@@ -68,13 +69,84 @@ TEST_CASE("an old view that arrives late changes nothing", "[sync][seat]") {
   CHECK(leaving(server, view_of(3, {false, true, false})).empty());
 }
 
+namespace {
+
+using State = Worker::State;
+
+// A worker that takes part with this rank.
+Worker running(uint32_t rank, uint64_t incarnation) {
+  Worker worker;
+  (void)worker.ask(incarnation);
+  worker.admit(rank, true);
+  return worker;
+}
+
+}  // namespace
+
 TEST_CASE("a worker that has lost its seat does not get it back by an old view", "[sync][seat]") {
-  Worker worker(1, 101);
-  CHECK(worker.on(view_of(1, {false, true, true})));
-  CHECK_FALSE(worker.on(view_of(3, {false, false, true})));
-  CHECK_FALSE(worker.on(view_of(2, {false, true, true})));
-  Worker other(1, 7);  // another process has the rank
-  CHECK_FALSE(other.on(view_of(1, {true, true, true})));
+  Worker worker = running(1, 101);
+  CHECK_FALSE(worker.loses_by(view_of(1, {false, true, true})));
+  CHECK(worker.loses_by(view_of(3, {false, false, true})));
+  CHECK(worker.loses_by(view_of(2, {false, true, true})));
+  Worker other = running(1, 7);  // another process has the rank
+  CHECK(other.loses_by(view_of(1, {true, true, true})));
+}
+
+TEST_CASE("a worker that has lost its seat asks for it again as another incarnation", "[sync][seat]") {
+  Worker worker;
+  CHECK(worker.ask(101) == Worker::Request{.incarnation = 101});
+  CHECK(worker.state() == State::kAsking);
+  worker.admit(1, true);
+  CHECK(worker.loses_by(view_of(3, {true, false, true})));
+  CHECK(worker.ask(7) == Worker::Request{.incarnation = 7, .formerly = 101, .rank = 1});
+  // Nothing that is said of the earlier incarnation counts.
+  CHECK_FALSE(worker.loses_by(view_of(3, {true, false, true})));
+  CHECK(worker.state() == State::kAsking);
+
+  View joining = view_of(4, {true, false, true});
+  joining.workers[1] = {.incarnation = 7, .state = Seat::State::kJoining};
+  worker.admit(1, false);
+  CHECK_FALSE(worker.loses_by(joining));
+  CHECK(worker.state() == State::kPreparing);
+  SECTION("it takes part") {
+    worker.enter();
+    CHECK(worker.state() == State::kRunning);
+    joining.number = 5;
+    joining.workers[1].state = Seat::State::kLive;
+    CHECK_FALSE(worker.loses_by(joining));
+    joining.number = 6;
+    joining.workers[1].incarnation = 8;  // another process takes part in its place
+    CHECK(worker.loses_by(joining));
+  }
+  SECTION("it is lost again before it takes part") {
+    CHECK(worker.loses_by(view_of(5, {true, false, true})));
+    worker.enter();  // the answer to its barrier was on its way
+    CHECK(worker.state() == State::kLost);
+    CHECK(worker.ask(8) == Worker::Request{.incarnation = 8, .formerly = 7, .rank = 1});
+  }
+}
+
+TEST_CASE("a worker that ends by itself does not lose its seat by that", "[sync][seat]") {
+  Worker worker = running(1, 101);
+  worker.end();
+  CHECK_FALSE(worker.loses_by(view_of(1, {true, false})));
+  CHECK(worker.state() == State::kEnded);
+  Worker lost = running(1, 101);
+  CHECK(lost.loses_by(view_of(1, {true, false})));
+  lost.end();
+  CHECK(lost.state() == State::kLost);
+}
+
+TEST_CASE("a worker whose request is refused, or that has a seat, is not about to rejoin", "[sync][seat]") {
+  Worker refused;
+  (void)refused.ask(101);
+  refused.refuse();
+  CHECK(refused.state() == State::kOutside);
+  Worker worker = running(0, 100);
+  CHECK_THROWS_AS(worker.ask(5), CheckFailed);
+  CHECK(worker.loses_by(view_of(1, {false, true})));
+  CHECK_THROWS_AS(worker.ask(100), CheckFailed);
+  CHECK_THROWS_AS(worker.admit(0, true), CheckFailed);
 }
 
 }  // namespace dtrain::sync::seat

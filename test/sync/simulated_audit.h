@@ -105,6 +105,10 @@ class Audit {
       require(now, view.is_gone || knows || !is_seated(process), "a worker began before a server knew of it");
     }
   }
+  // The process is about to ask for a seat as another one.
+  void asks_again(Ms now, ProcessId process) {
+    require(now, !is_seated(process), "a process asked for a seat although it has one");
+  }
   void is_gone(Ms now, ProcessId process) { gone_.try_emplace(process, now); }
   void has_ended(ProcessId process) { ended_.insert(process); }
 

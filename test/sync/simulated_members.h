@@ -225,6 +225,7 @@ class Simulation {
   void join(Process& p) {
     if (p.crashed) return;
     p.has_joined = true;
+    if (p.seat.state() == seat::Worker::State::kOutside) (void)p.seat.ask(p.incarnation());
     send_from(p, Join{.incarnation = p.incarnation(),
                       .role = p.works ? Role::kWorker : Role::kServer,
                       .want_rank = p.rank,
@@ -235,6 +236,12 @@ class Simulation {
 
   // Somebody starts a worker that joins the running job: for this rank, or for any.
   void start_late(std::optional<uint32_t> rank) {
+    Process& p = add_late(rank);
+    (void)p.seat.ask(p.incarnation());
+    ask_to_join(p, {.incarnation = p.incarnation(), .rank = rank});
+    if (climate_ != Climate::kFair && random_.below(6) == 0) after(random_.below(1'500), [this, &p] { crash(p); });
+  }
+  Process& add_late(std::optional<uint32_t> rank) {
     const auto id = static_cast<uint32_t>(processes_.size());
     processes_.push_back({.id = id,
                           .works = true,
@@ -243,12 +250,31 @@ class Simulation {
                           .takes_part = false,
                           .step_ms_max = 20 + random_.below(150),
                           .has_joined = true});
-    Process& p = processes_.back();
-    send_from(
-        p,
-        Join{
-            .incarnation = p.incarnation(), .role = Role::kWorker, .want_rank = rank, .job_text = "", .is_late = true});
-    if (climate_ != Climate::kFair && random_.below(6) == 0) after(random_.below(1'500), [this, &p] { crash(p); });
+    return processes_.back();
+  }
+  void ask_to_join(Process& p, const seat::Worker::Request& request) {
+    send_from(p, Join{.incarnation = request.incarnation,
+                      .role = Role::kWorker,
+                      .want_rank = request.rank,
+                      .job_text = "",
+                      .is_late = true,
+                      .formerly = request.formerly});
+  }
+  // A process has learned that it has lost its seat. It closes everything that it had because of the seat, which takes
+  // a while, and asks for one again.
+  void lose_seat(Process& p) {
+    if (p.crashed || p.ended || p.seat.state() != seat::Worker::State::kLost) return;
+    p.has_unwound = p.ended = true;
+    note_end(p);
+    audit_->asks_again(time_.now(), p.incarnation());
+    later(p, random_.below(800), [this, &p] {
+      Process& next = add_late(p.rank);
+      next.step_ms_max = p.step_ms_max;
+      next.seat = p.seat;
+      next.flaps = p.flaps - 1;
+      ask_to_join(next, next.seat.ask(next.incarnation()));
+      if (next.flaps > 0) after(random_.below(2'500), [this, &next] { sleep(next, kSleepMax); });
+    });
   }
 
   void tick() {
@@ -377,12 +403,17 @@ class Simulation {
   // The process sleeps, or what it sends to a server does not arrive for a while.
   void disturb(Process& p) {
     if (!can_crash(p)) return;
-    const auto sleep = static_cast<Millis>(200 + random_.below(kSleepMax - 200));
+    const auto span = static_cast<Millis>(200 + random_.below(kSleepMax - 200));
     if (random_.below(3) == 0) {
-      p.stuck_ms[static_cast<uint32_t>(random_.below(places()))] = time_.now() + std::min(sleep, kStuckMax);
+      p.stuck_ms[static_cast<uint32_t>(random_.below(places()))] = time_.now() + std::min(span, kStuckMax);
       return note("a stream was stuck");
     }
-    p.asleep_until = std::max(p.asleep_until, time_.now() + sleep);
+    if (p.works && random_.below(4) == 0) p.flaps = 4;
+    sleep(p, p.flaps > 0 ? kSleepMax : span);
+  }
+  void sleep(Process& p, Millis span) {
+    if (!can_crash(p)) return;
+    p.asleep_until = std::max(p.asleep_until, time_.now() + span);
     note("a process slept");
   }
   bool doubles() { return climate_ == Climate::kLate && random_.below(30) == 0; }
@@ -587,11 +618,12 @@ class Simulation {
       case SliceWait::kNothing: return;
     }
   }
-  // Its seat belongs to nobody or to another process.
+  // Its seat belongs to nobody or to another process. It waits until the scheduler says so.
   void be_refused(Process& p) {
     note("a server refused a process without a seat");
     if (!p.is_lost) refused_wrongly_ = true;
-    fail(p, Code::kPeerLost);
+    p.has_unwound = true;
+    lose_seat(p);
   }
 
   // The sum at a meeting says whether any worker stops; then all of them do.
@@ -698,7 +730,7 @@ class Simulation {
     send_from(p, Done{p.incarnation(), failure, "", p.begun, p.has_left});
   }
   void fail(Process& p, Code code) {
-    if (p.is_over()) return;
+    if (p.crashed || p.ended || p.failed) return;
     p.failed = true;
     leave(p, code);
   }
@@ -833,7 +865,7 @@ class Simulation {
   }
   void become_member(Process& p) {
     if (std::exchange(p.admitted, true)) return;
-    if (p.works) p.seat.emplace(p.rank, p.incarnation());
+    if (p.works) p.seat.admit(p.rank, !p.is_late);
     open_stream(p);
     heartbeat(p);
   }
@@ -862,7 +894,9 @@ class Simulation {
   }
   // It prepares itself, and then asks for a border.
   void admit_late(Process& p, uint32_t rank) {
+    if (p.seat.is_former() && p.rank != rank) note("a lost worker got another seat");
     p.rank = rank;
+    p.has_seat = true;
     audit_->admits(time_.now(), p.incarnation(), rank);
     later(p, delay(), [this, &p] {
       if (p.ended) return;
@@ -927,8 +961,9 @@ class Simulation {
   void hear(Process& p, const Finish&) { leave(p, std::nullopt); }
   void hear(Process& p, const View& view) {
     if (p.works) {
-      if (p.seat && !p.seat->on(view)) fail(p, Code::kPeerLost);
-      return;
+      if (!p.seat.loses_by(view)) return;
+      note("a lost process was told so");
+      return lose_seat(p);
     }
     deliver(p.rank, view);
     send_from(p, Viewed{p.incarnation(), view.number});
@@ -993,16 +1028,27 @@ class Simulation {
       after_barrier(p, *std::exchange(p.in_barrier, std::nullopt), replies_.at(seq));
     });
   }
-  void carry_out(const Refuse& e) { turn_away(of(e.incarnation)); }
-  void carry_out(const Reject& e) { turn_away(of(e.incarnation)); }
-  void turn_away(Process& p) {
-    if (p.is_over() || (!p.is_late && !p.is_lost)) return;
-    note(p.is_lost ? "a lost process was told so" : "a worker was turned away");
-    later(p, delay(), [this, &p] { fail(p, Code::kPeerLost); });
-    if (!p.is_lost) p.ended = true;
+  void carry_out(const Refuse& e) {
+    Process& p = of(e.incarnation);
+    if (p.is_over() || !p.is_late) return;
+    note(p.seat.is_former() ? "a lost worker got no seat again" : "a worker was turned away");
+    if (e.why.find("within 10 minutes") != std::string::npos) note("a worker was lost too often");
+    p.seat.refuse();
+    p.ended = true;
+  }
+  void carry_out(const Reject& e) {
+    Process& p = of(e.incarnation);
+    if (p.crashed || p.ended) return;
+    note("a worker was turned away");
+    p.ended = p.is_late;
   }
   void carry_out(const DeclareJoined& e) {
     trace_ += fmt::format("{} joined {}\n", time_.now(), to_text(e.member));
+    const auto is_it = [&](const Process& p) {
+      return p.is_late && !p.takes_part && p.admitted && !p.is_lost && p.rank == e.member.rank;
+    };
+    const auto p = std::ranges::find_if(processes_, is_it);
+    if (p != processes_.end() && p->seat.is_former()) note("a lost worker took part again");
     note(vacant_.erase(e.member.rank) > 0 ? "a lost worker was replaced" : "a worker joined");
     audit_->is_taken(e.member.rank);
   }
@@ -1010,7 +1056,7 @@ class Simulation {
     trace_ += fmt::format("{} dropped {}: {}\n", time_.now(), to_text(e.member), e.why);
     note("a joining worker was dropped");
     for (Process& p : processes_) {
-      if (p.is_late && !p.takes_part && p.rank == e.member.rank && p.admitted && p.crashed) p.is_lost = true;
+      if (p.is_late && !p.takes_part && p.rank == e.member.rank && p.has_seat && !p.ended) p.is_lost = true;
     }
   }
   void carry_out(const DeclareLost& e) {

@@ -1,4 +1,5 @@
-// A process of a simulated job (simulated_members.h), and what it has to do at which time.
+// A process of a simulated job (simulated_members.h), and what it has to do at which time. One that loses its seat and
+// rejoins is a new entry, like any other incarnation.
 #pragma once
 
 #include <algorithm>
@@ -76,11 +77,14 @@ struct SimulatedProcess {
   bool is_late = false, takes_part = true;
   int64_t step_ms_max = 1;
   bool has_joined = false;  // whether its request to join has reached the scheduler
+  bool has_seat = false;    // of a late one: the scheduler has answered its request
   bool admitted = false, crashed = false, ended = false, failed = false, stream = false;
   Millis asleep_until = 0;
-  bool is_lost = false;  // whether the job continues without it
-  Millis lost_ms = 0;    // since when
-  std::optional<seat::Worker> seat = {};
+  bool is_lost = false;      // whether the job continues without it
+  Millis lost_ms = 0;        // since when
+  seat::Worker seat = {};    // of a worker; a process that rejoins takes it along
+  bool has_unwound = false;  // it has lost its seat, or a server says so, and does nothing more as this incarnation
+  int64_t flaps = 0;         // how often it sleeps again when it has rejoined
 
   // ---- Of a worker.
   uint64_t begun = 0, next = 0;  // the number of steps that it has begun, and the number of the next one
@@ -111,7 +115,7 @@ struct SimulatedProcess {
   bool must_leave = false, has_left = false;
 
   [[nodiscard]] bool is_worker() const { return works && takes_part; }
-  [[nodiscard]] bool is_over() const { return crashed || ended || failed; }
+  [[nodiscard]] bool is_over() const { return crashed || ended || failed || has_unwound; }
   [[nodiscard]] Incarnation incarnation() const { return 1'000 - id; }  // not in the order of ranks
 };
 

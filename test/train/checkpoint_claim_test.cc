@@ -38,7 +38,7 @@ class Writer {
     if (!read || read->slots.empty() || read->slots[0].values[0] != -read->parameters.at(0).values[0]) return {};
     return read->parameters[0].values[0];
   }
-  [[nodiscard]] const CheckpointClaim& claim() const { return *claim_; }
+  [[nodiscard]] CheckpointClaim& claim() const { return *claim_; }
 
  private:
   CheckpointName name_;
@@ -118,6 +118,19 @@ TEST_CASE("a first run that has written nothing leaves no file of attempts", "[t
 }
 
 // The second run takes over and writes its checkpoint at any system call of the first one's save.
+TEST_CASE("a worker that has lost its seat puts no checkpoint in place", "[train]") {
+  const TempDir dir;
+  Writer writer(dir.path("net"), "runs/one on node1, process 7", Take::kIfFree);
+  bool is_lost = false;
+  writer.claim().revoke_if([&] { return is_lost; });
+  REQUIRE(writer.write(1));
+  is_lost = true;
+  const Result<> refused = writer.write(2);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Code::kPeerLost);
+  CHECK(Writer::value_of(dir.path("net")) == 1.0F);
+}
+
 TEST_CASE("whenever a run takes over, its checkpoint is complete and stays", "[train]") {
   size_t calls = 0;
   for (bool came = true; came; calls++) {

@@ -54,6 +54,9 @@ class Coordinator {
   // Whether may_begin has returned false because this worker alone was asked to leave. It then ends without meeting the
   // others, which continue.
   [[nodiscard]] virtual bool leaves() const { return false; }
+  // Whether the others continue without this worker, although it lives. Nothing that it does counts any longer. Any
+  // thread may ask.
+  [[nodiscard]] virtual bool has_lost_seat() const { return false; }
   // Asks that all workers meet between two steps. Has no effect while they are on their way to such a border.
   virtual void request_border() {}
   // The number of the border because of which may_begin has returned false: the workers are to meet, and then continue.

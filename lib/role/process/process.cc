@@ -22,14 +22,16 @@ Result<Process> Process::open(const job::Flags& flags, const Signals& signals, c
 }
 
 Result<> Process::take_rank(uint32_t rank) {
+  if (rank_ == rank) return {};
   log = log.named(name_ == "worker"   ? fmt::format("{}", rank)
                   : name_ == "server" ? fmt::format("server {}", rank)
                                       : name_);
   DT_TRY_VOID(run_dir.open_log(log, fmt::format("{}-{}.log", name_, rank)));
-  if (!flags.loop.log_file.empty())
+  if (!rank_ && !flags.loop.log_file.empty())
     DT_TRY_VOID(log.add_file(std::filesystem::path(run_dir.path()) / flags.loop.log_file));
   tracer->set_place(name_, rank, run_dir.path(), log);
-  if (!flags.launch.rank) fail_points->arm(own_faults(flags, rank).points);
+  if (!flags.launch.rank && !rank_) fail_points->arm(own_faults(flags, rank).points);
+  rank_ = rank;
   return {};
 }
 

@@ -25,7 +25,7 @@ class Process {
   // "server" or "scheduler".
   static Result<Process> open(const job::Flags& flags, const Signals& signals, const std::string& name);
 
-  // Sets the rank, once it is known. From then on the log's prefix is Node[RANK] for a worker and Node[server RANK] for
+  // Sets the rank, once it is known, or a new one. From then on the log's prefix is Node[RANK] for a worker and Node[server RANK] for
   // a server, and the log is copied to RUN_DIR/NAME-RANK.log and to --log-file.
   Result<> take_rank(uint32_t rank);
 
@@ -44,6 +44,7 @@ class Process {
   Process(const job::Flags& f, const Signals& s, Log l, std::optional<Resumed> r, RunDir d, std::string name)
       : flags(f), signals(s), log(std::move(l)), resumed(std::move(r)), run_dir(std::move(d)), name_(std::move(name)) {}
   std::string name_;
+  std::optional<uint32_t> rank_;
   std::unique_ptr<rpc::LibraryLines> library_lines_;
   telemetry::Registry::Handle process_use_ = telemetry::collect_process_use(*registry);
 };

@@ -91,6 +91,7 @@ std::vector<observe::MemberChange> JobView::note(const std::vector<rpc::MemberCh
   const std::chrono::duration<double> now = Clock::now() - began_;
   std::vector<observe::MemberChange> news;
   for (const rpc::MemberChange& change : changes) {
+    if (change.kind == rpc::MemberChange::Kind::kAwaited) continue;  // who takes part has not changed
     const bool is_lost = change.kind == rpc::MemberChange::Kind::kLost;
     const bool has_left = change.kind == rpc::MemberChange::Kind::kLeft;
     news.push_back({.kind = is_lost    ? Kind::kLost

@@ -215,8 +215,10 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
     is_shown = !workers.empty();
     const std::vector<rpc::MemberChange> changes = scheduler.take_changes();
     for (const rpc::MemberChange& change : changes) {
-      if (replaces && change.kind == rpc::MemberChange::Kind::kLost) screen.ask_for_worker(change.member.rank);
-      if (replaces && change.kind == rpc::MemberChange::Kind::kJoined) screen.show_replaced(change.member.rank);
+      using Kind = rpc::MemberChange::Kind;
+      const bool is_missing = change.kind == Kind::kLost || change.kind == Kind::kAwaited;
+      if (replaces && is_missing) screen.ask_for_worker(change.member.rank);
+      if (replaces && change.kind == Kind::kJoined) screen.show_replaced(change.member.rank);
     }
     for (const observe::MemberChange& change : view.note(changes)) screen.show_finding(change);
     if (end) {

@@ -167,6 +167,11 @@ Result<JoinedJob> join(Process& process, Connection& connection) {
   request.records_val = own.records().val;
   request.data_hash = own.records().hash;
   request.lacks_index = own.lacks_index();
+  if (connection.request.formerly != 0) {
+    request.want_rank = connection.request.rank;
+    request.formerly = connection.request.formerly;
+    request.is_launched = false;  // the launcher may start another worker with this rank, and would report its end
+  }
   bool has_rank = false;
   const auto prepare = [&] {
     has_rank = true;
@@ -193,15 +198,16 @@ Result<JoinedJob> join(Process& process, Connection& connection) {
 
 }  // namespace
 
-Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const WorkInJob& work) {
-  DT_TRY(Process process, Process::open(flags, signals, "worker"));
-  const int64_t servers = flags.job.num_servers;
-  const int64_t connections = servers > 0 ? job::kConnectionsPerServer * servers : flags.job.num_workers;
-  DT_TRY_VOID(job::check_open_files(job::descriptors_for(connections), "a worker"));
-  DT_TRY_VOID(complete_flags(process.flags));
+namespace {
+
+// What a worker does with one seat: joins the job, runs `work`, and reports the outcome.
+Result<int> hold_seat(Process& process, const job::Flags& flags, rpc::OwnSeat& seat, const WorkInJob& work) {
+  const Signals& signals = process.signals;
   Connection connection;
+  connection.request = seat.ask(connection.incarnation);
   DT_TRY(connection.security, security_of(flags.launch));
   DT_TRY(rpc::ControlOptions options, control_options(flags, connection.security, connection.incarnation));
+  options.seat = &seat;
   options.registry = process.registry.get();
   if (flags.wire.inject.counts_messages()) options.fail_points = process.fail_points;
   DT_TRY_VOID(job::check_token_to_join(connection.security.token, flags.launch.insecure, flags.launch.scheduler));
@@ -231,8 +237,39 @@ Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const Wo
   Result<> outcome;
   if (!code) outcome = tl::unexpected(code.error());
   if (code && *code == job::kExitPreempted) outcome = fail(Code::kPreempted, "stopped as asked");
+  seat.end();
   connection.control->done(outcome);
   return code;
+}
+
+// A connection may be back when the worker tries once more. The scheduler limits how often it does.
+bool may_pass(const Error& error) {
+  return error.code == Code::kStartup || error.code == Code::kPeerLost || error.code == Code::kUnavailable;
+}
+
+}  // namespace
+
+Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const WorkInJob& work) {
+  DT_TRY(Process process, Process::open(flags, signals, "worker"));
+  const int64_t servers = flags.job.num_servers;
+  const int64_t connections = servers > 0 ? job::kConnectionsPerServer * servers : flags.job.num_workers;
+  DT_TRY_VOID(job::check_open_files(job::descriptors_for(connections), "a worker"));
+  DT_TRY_VOID(complete_flags(process.flags));
+  const job::Flags own_flags = process.flags;  // without those that come with the job
+  rpc::OwnSeat seat;
+  for (bool is_lost = false;; is_lost = true) {
+    Result<int> code = hold_seat(process, flags, seat, work);
+    if (code || code.error().code == Code::kPreempted) return code;
+    if (is_lost && may_pass(code.error())) seat.give_up();
+    if (seat.is_lost() && may_pass(code.error())) {
+      process.log.warn("{}; this process joins the job again", code.error().message);
+      process.flags = own_flags;
+      process.flags.launch.joins = true;
+      continue;
+    }
+    if (!is_lost || seat.state() == rpc::OwnSeat::State::kEnded) return code;
+    return fail(Code::kPeerLost, "this worker counts as lost, and cannot join the job again: {}", code.error().message);
+  }
 }
 
 }  // namespace dtrain::role

@@ -41,6 +41,7 @@ class FailureRelay {
 struct Connection {
   rpc::Security security;
   rpc::Incarnation incarnation = rpc::make_incarnation();
+  sync::seat::Worker::Request request = {};  // for a seat, as this incarnation
   Waits waits;
   FailureRelay failure;  // declared before the control line, whose thread calls this member
   std::unique_ptr<rpc::ControlClient> control;
@@ -68,7 +69,9 @@ class Listening {
 };
 
 // Joins the job as a worker, runs `work`, and reports the outcome to the scheduler. When `work` begins, process.flags
-// contains the job's flags from the JobSpec. Returns the exit code.
+// contains the job's flags from the JobSpec. If the worker loses its seat although it lives, everything of `work` is
+// closed when it returns; then this function joins the running job again and calls `work` once more, as often as the
+// scheduler gives it a seat. Returns the exit code.
 using WorkInJob = std::function<Result<int>(Process& process, Connection& connection, const JoinedJob& joined)>;
 Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const WorkInJob& work);
 

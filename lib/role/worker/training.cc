@@ -32,7 +32,9 @@ Result<std::unique_ptr<train::CheckpointClaim>> claim_checkpoints(const Training
                                                                   train::CheckpointClaim::Take how) {
   const std::string& run_dir = setup.process.run_dir.path();
   const std::string owner = fmt::format("{} on {}, process {}", run_dir, host_name(), ::getpid());
-  return train::CheckpointClaim::take(save_prefix(setup.process.flags, run_dir), owner, how, setup.waits);
+  DT_TRY(auto claim, train::CheckpointClaim::take(save_prefix(setup.process.flags, run_dir), owner, how, setup.waits));
+  claim->revoke_if([&coordinator = setup.coordinator] { return coordinator.has_lost_seat(); });
+  return claim;
 }
 
 // Taken before the newest checkpoint is looked for, so that none is written after that by an earlier run.

@@ -120,7 +120,11 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
       [&control = *connection.control](const std::vector<rpc::LostLink>& links) { control.report_lost_links(links); });
   {
     const Listening listening(connection.failure, [&](const Error& error) { lines.pipes->cancel(error); });
-    DT_TRY_VOID(lines.pipes->connect(process.flags.wire.start_timeout), "connecting to the servers");
+    // The servers of a running job are there. A worker that does not reach them must not keep its seat from another.
+    const job::WireFlags& wire = process.flags.wire;
+    const auto limit =
+        process.flags.launch.joins ? std::min(wire.start_timeout, wire.heartbeat_timeout) : wire.start_timeout;
+    DT_TRY_VOID(lines.pipes->connect(limit), "connecting to the servers");
   }
   std::vector<std::shared_ptr<kvstore::Pipe>> pipes = lines.pipes->pipes();
   if (lines.messages) pipes = lines.messages->wrap(pipes);
@@ -176,6 +180,7 @@ class GroupWatch {
 Result<int> end_worker(const Process& process, const Connection& connection, const JoinedJob& joined,
                        const Result<train::TrainOutcome>& outcome, Clock::time_point started) {
   if (outcome && outcome->left) return job::kExitOk;
+  if (!outcome && connection.control->has_lost_seat()) return tl::unexpected(outcome.error());
   if (connection.control->leads()) return report_end(process, joined.spec, outcome, started);
   if (!outcome) return tl::unexpected(outcome.error());
   return outcome->stopped ? job::kExitPreempted : job::kExitOk;
