@@ -127,11 +127,13 @@ struct NamedCourse {
   Scheme scheme;
   OnWorkerLoss on_loss;
 };
-// Each scheme, and those in which workers wait for each other in both policies.
+// Each scheme with both policies.
 constexpr NamedCourse kPolicies[] = {
     {"dist_sync, wait", Scheme::kBsp, OnWorkerLoss::kWait},
     {"dist_sync, shrink", Scheme::kBsp, OnWorkerLoss::kShrink},
+    {"dist_sync --backup, wait", Scheme::kBackup, OnWorkerLoss::kWait},
     {"dist_sync --backup, shrink", Scheme::kBackup, OnWorkerLoss::kShrink},
+    {"dist_async, wait", Scheme::kAsp, OnWorkerLoss::kWait},
     {"dist_async, shrink", Scheme::kAsp, OnWorkerLoss::kShrink},
     {"dist_ssync, wait", Scheme::kSsp, OnWorkerLoss::kWait},
     {"dist_ssync, shrink", Scheme::kSsp, OnWorkerLoss::kShrink},
