@@ -28,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -42,6 +43,11 @@ struct GlooOptions {
   std::string listen_ip = "127.0.0.1";  // this host's address, as the other ranks see it; an IP address, not a name
   double connect_limit_s = 300;         // time limit for the connection to each other rank
   double wait_limit_s = 300;            // time limit for each message from another rank
+  // A connection over which the other rank's host has acknowledged nothing for this time counts as closed. 0: the
+  // system's limits apply, about a quarter of an hour. A process that is suspended or computes does not count as
+  // silent.
+  double silence_limit_s = 0;
+  std::function<void(uint32_t rank)> on_unreached = {};  // called for a rank that does not connect; may be null
 };
 
 // Blocks until this rank is connected to all others. Calls `exchange` once, or not at all if size is 1. Errors: those

@@ -18,6 +18,7 @@
 #include "comm/invitation.h"
 #include "comm/link_watch.h"
 #include "comm/missing.h"
+#include "comm/silence.h"
 
 namespace dtrain::comm {
 namespace {
@@ -84,7 +85,9 @@ class GlooLinks final : public Links {
   }
   Result<> listen(const std::string& ip);
   [[nodiscard]] std::vector<std::string> invitations() const;
-  Result<std::vector<Secret>> connect(const std::vector<std::string>& invitations);
+  Result<std::vector<Secret>> connect(const std::vector<std::string>& invitations,
+                                      const std::function<void(uint32_t)>& on_unreached);
+  void limit_silence(const std::vector<std::string>& invitations, double seconds) const;
   Result<> greet(const std::vector<Secret>& secrets);
 
   // The reason why the wait for a message ended.
@@ -173,7 +176,8 @@ Result<> GlooLinks::open(const GlooOptions& options, const PairExchange& exchang
     return fail(Code::kStartup, "the exchange returned the addresses of {} ranks instead of {}", received.size(),
                 size_);
   }
-  DT_TRY(const std::vector<Secret> secrets, connect(received));
+  DT_TRY(const std::vector<Secret> secrets, connect(received, options.on_unreached));
+  if (options.silence_limit_s > 0) limit_silence(received, options.silence_limit_s);
   watch_.emplace(*context_, rank_, size_,
                  LinkWatch::Callbacks{.lost = [this](uint32_t peer, const std::string& why) { lose(peer, why); },
                                       .failed = [this](Error error) { cancel(std::move(error)); }});
@@ -211,7 +215,8 @@ std::vector<std::string> GlooLinks::invitations() const {
 }
 
 // Returns the secrets of all ranks.
-Result<std::vector<Secret>> GlooLinks::connect(const std::vector<std::string>& invitations) {
+Result<std::vector<Secret>> GlooLinks::connect(const std::vector<std::string>& invitations,
+                                               const std::function<void(uint32_t)>& on_unreached) {
   std::vector<Secret> secrets;
   for (uint32_t peer = 0; peer < size_; peer++) {
     DT_TRY(const Invitation invitation, Invitation::parse(invitations[peer], peer, size_));
@@ -222,10 +227,25 @@ Result<std::vector<Secret>> GlooLinks::connect(const std::vector<std::string>& i
     try {
       context_->getPair(static_cast<int>(peer))->connect(*address);
     } catch (const std::exception& e) {
+      if (on_unreached) on_unreached(peer);
       return fail(Code::kPeerLost, "cannot connect to rank {} within {:g} s: {}", peer, wait_limit_s_, reason(e));
     }
   }
   return secrets;
+}
+
+// gloo does not show the sockets of its connections. One end has the address that this rank gave to the peer, or the
+// other end has the address that the peer gave to this rank.
+void GlooLinks::limit_silence(const std::vector<std::string>& invitations, double seconds) const {
+  std::vector<std::string> addresses;
+  for (uint32_t peer = 0; peer < size_; peer++) {
+    if (peer == rank_) continue;
+    addresses.push_back(compact(SocketAddress(context_->getPair(static_cast<int>(peer))->address().bytes())));
+    const Result<Invitation> invitation = Invitation::parse(invitations[peer], peer, size_);
+    if (invitation) addresses.emplace_back(invitation->address());
+  }
+  for (std::string& address : addresses) address.erase(0, sizeof(int64_t));  // without gloo's number
+  limit_silence_of(addresses, seconds);
 }
 
 // Exchanges secrets with every peer. Only the process that took part in the exchange as that rank knows the right

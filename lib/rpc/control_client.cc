@@ -154,6 +154,7 @@ class GrpcControlClient final : public ControlClient {
   bool leaves() const override { return gate_.has_left(); }
   uint64_t border() const override { return gate_.border(); }
   void request_border() override { line_.request_border(); }
+  void cannot_reach(uint32_t rank) override { unreached_ = rank; }
   void pass_border(uint64_t number) override {
     gate_.pass_border(number);
     line_.pass_border();
@@ -306,6 +307,7 @@ class GrpcControlClient final : public ControlClient {
     request.set_incarnation(options_.incarnation);
     request.set_name(name);
     request.set_seq(barriers_);
+    if (unreached_) request.set_unreached(*unreached_);
     const Waits::Wait wait(waits_, [name] { return fmt::format("barrier '{}'", name); });
     const auto call = [&](grpc::ClientContext& context, proto::BarrierReply& reply) {
       return stub_->Barrier(&context, request, &reply);
@@ -313,6 +315,7 @@ class GrpcControlClient final : public ControlClient {
     auto reply = repeat<proto::BarrierReply>(kUnlimited, kNever, call);
     if (!reply) return tl::unexpected(std::move(reply).error().with(fmt::format("in barrier '{}'", name)));
     barriers_++;
+    unreached_.reset();
     gone_.assign(reply->gone().begin(), reply->gone().end());
     newcomers_.assign(reply->joined().begin(), reply->joined().end());
     lost_.assign(reply->lost().begin(), reply->lost().end());
@@ -434,10 +437,11 @@ class GrpcControlClient final : public ControlClient {
   Waits& waits_;
   Log log_;
   StepGate gate_;
-  uint64_t barriers_ = 0;            // barriers that the calling thread has passed
-  std::vector<uint32_t> gone_;       // the ranks for which nobody took part when the last of them ended
-  std::vector<uint32_t> newcomers_;  // the ranks of the workers that have joined with the last of them
-  std::vector<uint32_t> lost_;       // the ranks that were lost when the last of them ended; see Coordinator::lost()
+  uint64_t barriers_ = 0;              // barriers that the calling thread has passed
+  std::vector<uint32_t> gone_;         // the ranks for which nobody took part when the last of them ended
+  std::vector<uint32_t> newcomers_;    // the ranks of the workers that have joined with the last of them
+  std::vector<uint32_t> lost_;         // the ranks that were lost when the last of them ended; see Coordinator::lost()
+  std::optional<uint32_t> unreached_;  // the last argument of cannot_reach() since then
   std::function<void(const Error&)> callback_;
 
   mutable Mutex mutex_;

@@ -48,7 +48,8 @@ membership::BarrierEnter to_event(const proto::BarrierRequest& request) {
           .begins_training = request.begins_training(),
           .joins = request.joins(),
           .is_torn = request.contribution().epoch_end().is_torn(),
-          .is_whole = request.contribution().epoch_end().is_whole()};
+          .is_whole = request.contribution().epoch_end().is_whole(),
+          .unreached = request.has_unreached() ? std::optional(request.unreached()) : std::nullopt};
 }
 
 membership::Done to_event(const proto::DoneRequest& request) {

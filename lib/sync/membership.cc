@@ -243,6 +243,7 @@ void Machine::handle(const Slept& event, Out&) {
     process.standing_since_ms = std::min(now_ms_, process.standing_since_ms + event.ms);
     for (auto& [server, link] : process.cut_links) link.since_ms = std::min(now_ms_, link.since_ms + event.ms);
   }
+  for (auto& [ranks, pair] : cut_pairs_) pair.since_ms = std::min(now_ms_, pair.since_ms + event.ms);
   for (auto& [rank, vacancy] : vacant_) vacancy.since_ms = std::min(now_ms_, vacancy.since_ms + event.ms);
 }
 
@@ -296,12 +297,14 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
                        .newcomers = {},
                        .replaced = {},
                        .view = 0,
+                       .is_judged = false,
                        .since_ms = now_ms_,
                        .log_ms = now_ms_ + settings_.log_missing_first_ms};
   }
   barrier_->border = std::max(barrier_->border, event.border);
   barrier_->is_torn = barrier_->is_torn || event.is_torn;
   barrier_->is_whole = barrier_->is_whole || event.is_whole;
+  process->unreached = event.unreached;
   uint64_t& of_rank = barrier_->bytes_of[process->rank];
   barrier_->bytes += event.bytes - std::exchange(of_rank, event.bytes);
   if (barrier_->bytes > settings_.barrier_bytes_max) {
@@ -328,6 +331,7 @@ void Machine::settle_barrier(Out& out) {
     const bool is_here = barrier_->bytes_of.contains(process.rank) || barrier_->newcomers.contains(process.rank);
     if (is_working(process) && !is_here) return;
   }
+  if (waits_for_cut_pairs(out)) return;
   const bool is_border = is_at_border();
   if (is_border && !seat_newcomers(out)) return;
   // Once the last steps are decided (kStopping), they come before this barrier, and no worker begins a later one. So

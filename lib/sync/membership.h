@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -163,6 +164,9 @@ struct BarrierEnter {
   bool is_torn = false;
   // Whether the worker has made all steps of its epoch. May differ between workers.
   bool is_whole = false;
+  // The rank of a worker to which this one could not connect since its last barrier, although both must be in the
+  // group.
+  std::optional<uint32_t> unreached = {};
 };
 // A signal asks the job to stop. `by` is the process that received it: "worker 1" or "the scheduler".
 struct StopRequested {
@@ -395,6 +399,7 @@ class Machine {
     std::optional<uint64_t> steps_at_hold;   // number of steps that the worker had begun when it answered Hold
     uint64_t steps_begun = 0;                // number of steps that the worker has begun; valid once it is done
     std::map<uint32_t, CutLink> cut_links;   // connections that the worker has lost, indexed by the server's rank
+    std::optional<uint32_t> unreached;       // as in its last BarrierEnter
     std::vector<Millis> seats_lost_ms;       // when the process has lost a seat, also as earlier incarnations
   };
   struct Barrier {
@@ -407,8 +412,14 @@ class Machine {
     std::set<uint32_t> newcomers;           // the ranks of the workers that take part from this border on
     std::set<uint32_t> replaced;            // those of them whose worker was lost
     uint64_t view = 0;                      // the number of the view in which all of them do; 0: there are none
+    bool is_judged = false;                 // whether the connections that workers miss were counted
     Millis since_ms = 0;
     Millis log_ms = 0;
+  };
+  // Two workers that could not connect to each other, in all barriers of this kind since then.
+  struct CutPair {
+    Millis since_ms = 0;
+    uint32_t times = 0;  // in so many barriers
   };
   // A seat whose worker was lost and that another worker must take.
   struct Vacancy {
@@ -489,6 +500,9 @@ class Machine {
   // The processes of a role that take part, have not ended, and for which is_meant() is true, sorted.
   [[nodiscard]] std::vector<Member> live(Role role, const std::function<bool(const Process&)>& is_meant) const;
   void judge_cut_link(const Process& worker, uint32_t server, Out& out);
+  void note_cut_pairs();
+  [[nodiscard]] size_t missed_workers(uint32_t rank) const;
+  [[nodiscard]] bool waits_for_cut_pairs(Out& out);
   void look_for_missing(Out& out);
   // Makes every decision that is now possible; called after a process entered, answered or left.
   void settle(Out& out);
@@ -530,8 +544,9 @@ class Machine {
   View view_;                           // the newest; without seats before the start
   Join first_;                          // of worker 0 at the start; late workers must have the same data
   std::map<uint32_t, Vacancy> vacant_;  // indexed by rank
-  bool trains_ = false;                 // whether a barrier that begins the training was released
-  std::vector<uint32_t> stop_set_of_;   // the stop set of each seat, as in Ready
+  std::map<std::pair<uint32_t, uint32_t>, CutPair> cut_pairs_;  // by the two ranks, the lower one first
+  bool trains_ = false;                // whether a barrier that begins the training was released
+  std::vector<uint32_t> stop_set_of_;  // the stop set of each seat, as in Ready
   // The number of steps of each stop set; filled when all workers have answered Hold. A set that is not in it makes no
   // step before the border.
   std::map<uint32_t, uint64_t> stop_after_;

@@ -1,7 +1,9 @@
-// Connections between workers and servers that are cut although the scheduler hears both ends.
+// Connections between workers and servers, or between the workers of a group, that are cut although the scheduler hears
+// both ends.
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "sync/membership.h"
@@ -65,6 +67,61 @@ void Machine::judge_cut_link(const Process& worker, uint32_t server, Out& out) {
       "network and firewalls between these hosts",
       whose, static_cast<double>(now_ms_ - link.since_ms) / 1000.0, link.why);
   lose(*live(lost), {.how = how, .is_reachable = true}, out);
+}
+
+// Counts the pairs of workers that could not connect to each other. Only what both say counts, because a worker may be
+// waited for in vain while it waits for a third one.
+void Machine::note_cut_pairs() {
+  std::map<std::pair<uint32_t, uint32_t>, CutPair> pairs;
+  for (const auto& [incarnation, process] : processes_) {
+    if (!is_working(process) || !process.unreached || *process.unreached <= process.rank) continue;
+    const Process* other = live(Member{Role::kWorker, *process.unreached});
+    if (other == nullptr || !is_working(*other) || other->unreached != process.rank) continue;
+    const std::pair ranks(process.rank, other->rank);
+    const auto before = cut_pairs_.find(ranks);
+    CutPair& pair = pairs[ranks];
+    pair = before == cut_pairs_.end() ? CutPair{now_ms_, 0} : before->second;
+    pair.times++;
+  }
+  cut_pairs_ = std::move(pairs);
+}
+
+// The number of live workers that this one misses or that miss it.
+size_t Machine::missed_workers(uint32_t rank) const {
+  std::set<uint32_t> others;
+  for (const auto& [incarnation, process] : processes_) {
+    if (!is_working(process) || !process.unreached) continue;
+    if (process.rank == rank) others.insert(*process.unreached);
+    if (*process.unreached == rank) others.insert(process.rank);
+  }
+  std::erase_if(others, [&](uint32_t other) { return !view_.workers[other].is_live(); });
+  return others.size();
+}
+
+// All workers are in a barrier, at least one of them because their group could not be made. Workers that have missed
+// each other twice try once more when the heartbeat timeout has passed. If they still miss each other, one of the two
+// is lost: the one that more workers miss, or else the one of the higher rank. Returns whether the barrier must not end
+// now.
+bool Machine::waits_for_cut_pairs(Out& out) {
+  if (!is_group() || !runs() || !barrier_->is_torn) return false;
+  if (!std::exchange(barrier_->is_judged, true)) note_cut_pairs();
+  for (const auto& [ranks, pair] : cut_pairs_) {
+    const auto [low, high] = ranks;
+    if (pair.times < 2 || !view_.workers[low].is_live() || !view_.workers[high].is_live()) continue;
+    if (now_ms_ - pair.since_ms < settings_.heartbeat_timeout_ms) return true;
+    if (pair.times == 2) continue;
+    const uint32_t lost = missed_workers(low) > missed_workers(high) ? low : high;
+    const uint32_t other = lost == low ? high : low;
+    const std::string how = fmt::format(
+        "it and worker {} could not connect to each other for {:.1f} s, although the scheduler reaches both; check the "
+        "network and firewalls between these hosts",
+        other, static_cast<double>(now_ms_ - pair.since_ms) / 1000.0);
+    std::erase_if(cut_pairs_,
+                  [lost](const auto& entry) { return entry.first.first == lost || entry.first.second == lost; });
+    lose(*live(Member{Role::kWorker, lost}), {.how = how, .is_reachable = true}, out);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace dtrain::sync::membership

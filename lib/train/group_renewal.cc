@@ -58,7 +58,8 @@ Result<> GroupRenewal::renew() {
 Result<> GroupRenewal::make_group() {
   std::vector<uint32_t> members;
   for (int failures = 0;; failures++) {
-    if (members != parts_.coordinator.live()) failures = 0;
+    const bool has_changed = members != parts_.coordinator.live() || !parts_.coordinator.newcomers().empty();
+    if (has_changed) failures = 0;
     members = parts_.coordinator.live();
     Result<> made = group_->renew(members);
     if (!made && (!group_->is_broken() || failures == kFailuresMax)) return made;

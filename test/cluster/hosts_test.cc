@@ -267,6 +267,30 @@ TEST_CASE("a cut between one worker and one server ends the job and names both",
   CHECK(quiet);
 }
 
+// The cut swallows packets, so only the system's probes on the sockets of the group notice it.
+TEST_CASE("of two workers of a group that cannot reach each other one leaves, and the others continue", "[hosts-cut]") {
+  const auto hosts = make_or_skip<Hosts>(3);
+  if (hosts == nullptr) return;
+  const TempDir dir;
+  Process launcher(launch(*hosts,
+                          command_line("--run-dir run --kv-store allreduce --on-worker-loss shrink "
+                                       "--heartbeat-interval 1s --heartbeat-timeout 3s"),
+                          3, 0),
+                   hosts->options(dir.path()));
+  await_output(launcher, "Time cost=", kHostsStartSeconds);
+  hosts->cut_between(1, 2);
+  const bool is_noticed = launcher.wait_for_output("worker 2 was lost: it and worker 1 could not connect to each other",
+                                                   kHostsJobSeconds);
+  const bool continues = launcher.wait_for_output("workers 0, 1 continue with step ", kHostsJobSeconds);
+  launcher.signal(SIGTERM);
+  const Ended end = launcher.wait(kHostsJobSeconds);
+  INFO(end.output);
+  CHECK(is_noticed);
+  CHECK(continues);
+  CHECK(end.code == 75);
+  CHECK(hosts->all_quiet(kHostsJobSeconds));
+}
+
 TEST_CASE("missing hosts and interfaces end the start with code 3 and list those that exist", "[hosts]") {
   const auto hosts = make_or_skip<Hosts>(2);
   if (hosts == nullptr) return;

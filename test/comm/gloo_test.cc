@@ -283,7 +283,9 @@ TEST_CASE("a group of processes needs an address of this host", "[comm]") {
 }
 
 TEST_CASE("addresses from the exchange are accepted only if they belong to the ranks", "[comm]") {
-  const GlooOptions options = {.rank = 0, .size = 2, .connect_limit_s = 0.2};
+  std::vector<uint32_t> unreached;
+  const GlooOptions options = {
+      .rank = 0, .size = 2, .connect_limit_s = 0.2, .on_unreached = [&](uint32_t rank) { unreached.push_back(rank); }};
   const auto check_refused = [&](const std::function<std::string(std::string)>& forge) {
     const auto group = make_gloo_group(options, forger(forge));
     REQUIRE(!group);
@@ -298,6 +300,7 @@ TEST_CASE("addresses from the exchange are accepted only if they belong to the r
   REQUIRE(!absent);
   CHECK(absent.error().code == Code::kPeerLost);
   CHECK_THAT(absent.error().message, Catch::StartsWith("cannot connect to rank 1 within 0.2 s"));
+  CHECK(unreached == std::vector<uint32_t>{1});
   for (size_t length = 0; length < bytes; length++) {
     check_refused([&](std::string mine) { return as_of_rank_1(std::move(mine)).substr(0, length); });
   }

@@ -109,4 +109,66 @@ TEST_CASE("a worker leaves a group at a border, so that its last step is complet
   CHECK(all<ReleaseBarrier>(left)[0].gone == std::vector<uint32_t>{1});
 }
 
+namespace {
+
+// Who could not connect to whom, by rank; nullopt: the worker reached all others, or gave up because another one did.
+using Misses = std::vector<std::optional<uint32_t>>;
+
+// The group cannot be made. Returns what the scheduler does when the last worker says so.
+std::vector<Effect> miss(Conversation& job, Millis now, uint64_t seq, const Misses& misses) {
+  std::vector<Effect> last;
+  for (uint32_t rank = 0; rank < misses.size(); rank++) {
+    BarrierEnter enter = torn(rank, seq);
+    enter.unreached = misses[rank];
+    last = job.say(now, enter);
+  }
+  return last;
+}
+void stay_alive(Conversation& job, Millis now, uint32_t workers) {
+  for (uint32_t rank = 0; rank < workers; rank++) (void)job.say(now, Heartbeat{Conversation::worker(rank)});
+}
+
+}  // namespace
+
+TEST_CASE("of two workers that cannot connect to each other one is lost, and the others continue",
+          "[sync][membership]") {
+  struct Cut {
+    Misses misses;
+    std::optional<uint32_t> lost;
+  };
+  const Cut cut = GENERATE(Cut{{2, 2, 0}, 2},                         // worker 2 is cut off
+                           Cut{{1, 0, 0}, 0},                         // worker 0 is
+                           Cut{{1, 0, std::nullopt}, 1},              // only the two miss each other
+                           Cut{{std::nullopt, 2, 1}, 2},              //
+                           Cut{{std::nullopt, 0, 1}, std::nullopt});  // nobody misses one that misses it
+  Conversation job = training(group(OnWorkerLoss::kShrink, 3));
+  CHECK(all<ReleaseBarrier>(miss(job, 100, 1, {{}, {}, {}})).size() == 1);
+  // They try again at once, then when the heartbeat timeout has passed.
+  CHECK(all<ReleaseBarrier>(miss(job, 1'000, 2, cut.misses)).size() == 1);
+  const auto second = miss(job, 1'100, 3, cut.misses);
+  CHECK(all<ReleaseBarrier>(second).size() == (cut.lost ? 0U : 1U));
+  for (const Millis now : {5'000, 10'900}) {
+    stay_alive(job, now, 3);
+    CHECK(job.say(now, Tick{}).empty());
+  }
+  CHECK(all<ReleaseBarrier>(job.say(11'000, Tick{})).size() == (cut.lost ? 1U : 0U));
+  const auto third = miss(job, 11'100, 4, cut.misses);
+  REQUIRE(all<ReleaseBarrier>(third).size() == 1);
+  REQUIRE(all<DeclareLost>(third).size() == (cut.lost ? 1U : 0U));
+  if (!cut.lost) return;
+  CHECK(all<DeclareLost>(third)[0].member == Member{Role::kWorker, *cut.lost});
+  CHECK_THAT(all<DeclareLost>(third)[0].why, Catch::Contains("could not connect to each other for 10.1 s"));
+  CHECK(all<ReleaseBarrier>(third)[0].gone == std::vector<uint32_t>{*cut.lost});
+}
+
+TEST_CASE("workers that reach each other in the end, or another one than before, are not lost", "[sync][membership]") {
+  Conversation job = training(group(OnWorkerLoss::kShrink, 3));
+  (void)miss(job, 1'000, 1, {1, 0, {}});
+  CHECK(all<ReleaseBarrier>(miss(job, 1'100, 2, {{}, 2, 1})).size() == 1);
+  CHECK(all<ReleaseBarrier>(miss(job, 1'200, 3, {1, 0, {}})).size() == 1);
+  // Another loss explains it.
+  CHECK(all<ReleaseBarrier>(miss(job, 1'300, 4, {1, 0, {}})).empty());
+  CHECK(all<ReleaseBarrier>(lose(job, 1'400, 0)).size() == 1);
+}
+
 }  // namespace dtrain::sync::membership

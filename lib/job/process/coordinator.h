@@ -67,6 +67,9 @@ class Coordinator {
   virtual Result<> await_border() { return {}; }
   // To be called when the workers have met at the border with this number. From then on may_begin may return true.
   virtual void pass_border(uint64_t /*number*/) {}
+  // Reports with the next barrier that this worker could not connect to the one with this rank. If both cannot reach
+  // each other for long, the job continues without one of them (--on-worker-loss), or ends.
+  virtual void cannot_reach(uint32_t /*rank*/) {}
   // A barrier that adds numbers: all workers call it with the same name and count, and each gets the sums, added in
   // rank order. An empty span makes it a plain barrier. At most kSumNumbersMax numbers.
   virtual Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) = 0;

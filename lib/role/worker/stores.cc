@@ -58,6 +58,8 @@ Result<std::unique_ptr<comm::Collective>> meet_workers(const job::Flags& flags, 
                             .wait_limit_s = kWaitLimitSeconds};
   if (may_lose_workers(flags.job)) {
     options.connect_limit_s = std::chrono::duration<double>(flags.wire.heartbeat_timeout).count();
+    options.silence_limit_s = options.connect_limit_s;
+    options.on_unreached = [&](uint32_t rank) { coordinator.cannot_reach(members[rank]); };
   }
   return comm::make_gloo_group(options, [&](std::vector<std::string> for_each) {
     return exchange_pair_addresses(coordinator, "addresses of the workers", members, std::move(for_each));
