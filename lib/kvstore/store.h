@@ -88,6 +88,11 @@ class WorkerGroup {
   // gets the moving statistics. An Error with which is_broken() is true: another worker was lost meanwhile, so that all
   // must call it again.
   virtual Result<> renew(const std::vector<uint32_t>& members) = 0;
+  // The run goes back: gives all members the weights and statistics that the first device of the worker with the rank
+  // `giver` now has, and its optimizer state. All of them call it, without a step in progress; all but the giver with a
+  // state without arrays. Errors as those of renew(). After an error, only those have weights that had them all; the
+  // others get them from these in renew().
+  virtual Result<> go_back(std::span<const ParameterView> devices, const TrainingState& state, uint32_t giver) = 0;
 };
 
 // Threads: cancel() may be called from any thread, gradient_ready() and wait_for_weights() are called by each device's

@@ -30,6 +30,7 @@ void fill(proto::RunStart& message, const job::RunStart& start) {
   }
   message.set_has_handed_over(start.has_handed_over);
   message.set_goes_back(start.goes_back);
+  message.set_giver(start.giver);
   message.set_began_with_model(start.began_with_model);
   message.mutable_kept_epochs()->Assign(start.kept_epochs.begin(), start.kept_epochs.end());
 }
@@ -43,6 +44,7 @@ job::RunStart from_proto(const proto::RunStart& message) {
                       .kept_epochs = {message.kept_epochs().begin(), message.kept_epochs().end()},
                       .has_handed_over = message.has_handed_over(),
                       .goes_back = message.goes_back(),
+                      .giver = message.giver(),
                       .began_with_model = message.began_with_model()};
   for (const proto::WorkerState& worker : message.workers()) start.workers.push_back(from_proto(worker));
   if (message.has_best()) start.best = job::BestEpoch{message.best().epoch(), message.best().accuracy()};

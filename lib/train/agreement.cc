@@ -52,7 +52,8 @@ Result<AgreedStart> agreed_start(job::RunStart& start, size_t index, const OwnSt
                      .best = best,
                      .kept_epochs = std::move(start.kept_epochs),
                      .began_with_model = start.began_with_model,
-                     .goes_back = start.goes_back};
+                     .goes_back = start.goes_back,
+                     .giver = start.giver};
 }
 
 AgreedEnd agreed_end(const std::vector<job::EpochEnd>& all) {
@@ -144,6 +145,7 @@ Result<AgreedStart> welcome_newcomers(job::Coordinator& coordinator, const std::
     job::RunStart told;
     if (first != live.end() && *first == coordinator.rank()) {
       DT_TRY(told, handed_over(own, live.size(), hand_over));
+      told.giver = coordinator.rank();
     }
     DT_TRY(std::vector<job::RunStart> all, coordinator.all_gather("the position of the run", std::move(told)));
     const auto start = std::ranges::find_if(all, &job::RunStart::has_handed_over);

@@ -27,6 +27,7 @@ struct AgreedStart {
   std::vector<int64_t> kept_epochs;  // as in Start, of checkpoints with the prefix of this run
   bool began_with_model = false;     // whether the run began with a model or a checkpoint, not with drawn weights
   bool goes_back = false;            // at a border: whether all workers go back to this position
+  uint32_t giver = 0;  // with goes_back: the rank of the worker that has its weights, if there are no servers
 };
 
 // What rank 0 knows about the start, because it alone reads the checkpoint. Ignored on the other workers.

@@ -22,9 +22,11 @@ bool GroupRenewal::may_continue_after(const Error& error) const {
   return group_ != nullptr && error.code == Code::kPeerLost && group_->is_broken();
 }
 
-void GroupRenewal::note_newcomers() {
+void GroupRenewal::note_changes() {
   const std::vector<uint32_t> newcomers = parts_.coordinator.newcomers();
   newcomers_.insert(newcomers.begin(), newcomers.end());
+  const std::vector<uint32_t> lost = parts_.coordinator.lost();
+  lost_.insert(lost.begin(), lost.end());
 }
 
 Result<> GroupRenewal::meet(const Error& why) {
@@ -34,14 +36,16 @@ Result<> GroupRenewal::meet(const Error& why) {
 }
 
 Result<> GroupRenewal::at_border(bool is_torn) {
-  note_newcomers();
+  lost_.clear();
+  note_changes();
   if (group_ == nullptr) return {};
   if (!is_torn && newcomers_.empty() && parts_.coordinator.live() == group_->members()) return {};
   return renew();
 }
 
 Result<> GroupRenewal::join() {
-  note_newcomers();
+  lost_.clear();
+  note_changes();
   return group_ == nullptr ? Result<>{} : make_group();
 }
 
@@ -65,7 +69,7 @@ Result<> GroupRenewal::make_group() {
     if (!made && (!group_->is_broken() || failures == kFailuresMax)) return made;
     if (!made) parts_.log.warn("the group of workers is to be made again: {}", made.error().message);
     DT_TRY(const AgreedEnd end, parts_.clock.agree_on_end({.is_torn = !made}));
-    note_newcomers();
+    note_changes();
     if (!end.is_torn) return {};
   }
 }

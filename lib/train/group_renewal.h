@@ -48,6 +48,11 @@ class GroupRenewal {
   // Gives all workers the same moving statistics. False: the group was made anew instead, so that they are to be shared
   // again. All workers get the same answer.
   Result<bool> share_statistics(uint64_t samples);
+  // The run has gone to an earlier step, so nothing can go back to a step that it has made since.
+  void forget_steps() { marks_ = {}; }
+  // The ranks that were lost and awaited another worker, or had one already, when the workers met last and while they
+  // made the group anew.
+  [[nodiscard]] const std::set<uint32_t>& lost() const { return lost_; }
   // The ranks of the workers that have joined since the last call.
   std::set<uint32_t> take_newcomers() { return std::exchange(newcomers_, {}); }
 
@@ -60,7 +65,7 @@ class GroupRenewal {
     std::vector<double> metric_sums = {};
     std::vector<float> statistics = {};
   };
-  void note_newcomers();
+  void note_changes();
   Result<> make_group();
   Result<> renew();
   Result<> go_to(uint64_t step);
@@ -70,7 +75,7 @@ class GroupRenewal {
   // The weights of a step may still be on their way when the next step begins, so there are marks of two steps.
   std::array<Mark, 2> marks_;
   int64_t samples_ = 0;  // in the batch of the newest step
-  std::set<uint32_t> newcomers_;
+  std::set<uint32_t> newcomers_, lost_;
 };
 
 }  // namespace dtrain::train

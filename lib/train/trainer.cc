@@ -58,7 +58,8 @@ class Trainer::Impl {
   [[nodiscard]] bool lacks_workers() const { return spec_.goes_back && parts_.coordinator.lacks_workers(); }
   Result<Next> meet_after_loss();
   Result<std::optional<Start>> hand_over(const RecordDivision& now);
-  Result<> go_back(const AgreedStart& to, const EpochRule& rule, const std::vector<uint32_t>& lost);
+  Result<> go_back(const AgreedStart& to, const EpochRule& rule);
+  Result<bool> give_back(const AgreedStart& to);
   Result<> save_within_epoch();
   void adopt(RecordDivision now, std::vector<uint32_t> live);
   Result<bool> share_weights();
@@ -98,14 +99,15 @@ class Trainer::Impl {
   Regrouper regrouper_;
   Monitor monitor_;
   std::optional<ThreadTuner> tuner_;
-  std::vector<uint32_t> divided_among_;  // the ranks of the workers that divide the records
-  std::string job_text_;                 // the JobSpec of these workers
-  bool began_with_model_ = false;        // whether the run began with a model or a checkpoint
-  bool is_reading_ = false;              // whether a pass over the data is in progress
-  bool is_ahead_ = false;                // whether the next step was launched before the last one was finished
-  bool must_save_ = false;               // whether a checkpoint is due at the border where the workers have met
-  bool must_stop_ = false;               // whether the coordinator has refused the next step when launch_next() asked
-  SteadyTime step_began_;                // when the last step began
+  std::vector<uint32_t> divided_among_;    // the ranks of the workers that divide the records
+  std::string job_text_;                   // the JobSpec of these workers
+  std::vector<NamedArray> slots_to_give_;  // the optimizer's state to which the run goes back, if this worker has it
+  bool began_with_model_ = false;          // whether the run began with a model or a checkpoint
+  bool is_reading_ = false;                // whether a pass over the data is in progress
+  bool is_ahead_ = false;                  // whether the next step was launched before the last one was finished
+  bool must_save_ = false;                 // whether a checkpoint is due at the border where the workers have met
+  bool must_stop_ = false;                 // whether the coordinator has refused the next step when launch_next() asked
+  SteadyTime step_began_;                  // when the last step began
   bool stopped_ = false;
 };
 
@@ -266,18 +268,21 @@ Result<> Trainer::Impl::join() {
   if (!agreed.goes_back) at.own_steps = static_cast<uint64_t>(now.epoch.steps_until(at.epoch) + at.step);
   clock_.seek(agreed, now.epoch);
   DT_TRY_VOID(seek(agreed));
-  if (is_in_group) {
-    DT_TRY_VOID(parts_.store.set_rate({agreed.rate_factor, at.samples}, false));
-  } else {
-    DT_TRY_VOID(take_over(agreed), "getting the weights of the others");
-    DT_TRY(const uint64_t next, parts_.store.next_step());
-    clock_.skip_to_update(next);
-  }
   adopt(std::move(now), live);
   began_with_model_ = agreed.began_with_model;
   parts_.coordinator.pass_border(border.border);
   must_save_ = border.saves && !agreed.goes_back;
-  if (agreed.goes_back) DT_TRY_VOID(parts_.coordinator.begin_training(at.updates));
+  bool is_complete = true;
+  if (!is_in_group) {
+    DT_TRY_VOID(take_over(agreed), "getting the weights of the others");
+    DT_TRY(const uint64_t next, parts_.store.next_step());
+    clock_.skip_to_update(next);
+  } else if (agreed.goes_back) {
+    DT_TRY(is_complete, give_back(agreed), "getting the weights of the others");
+  } else {
+    DT_TRY_VOID(parts_.store.set_rate({agreed.rate_factor, at.samples}, false));
+  }
+  if (agreed.goes_back && is_complete) DT_TRY_VOID(parts_.coordinator.begin_training(at.updates));
   parts_.log.info("joined the job in epoch {}, at step {}; {} workers take part now", at.epoch + 1, at.step,
                   live.size());
   DT_TRY_VOID(begin_from(agreed));
@@ -564,10 +569,9 @@ Result<bool> Trainer::Impl::divide_rest_among_live() {
   bool has_gone_back = false;
   if (!newcomers.empty()) {
     DT_TRY_VOID(saver_.make_way(), "completing a checkpoint");
-    const std::vector<uint32_t> lost = parts_.coordinator.lost();
     DT_TRY(const AgreedStart agreed, welcome(newcomers, now), "telling the newcomers where the run is");
     has_gone_back = agreed.goes_back;
-    if (has_gone_back) DT_TRY_VOID(go_back(agreed, now.epoch, lost), "going back");
+    if (has_gone_back) DT_TRY_VOID(go_back(agreed, now.epoch), "going back");
   }
   DT_TRY_VOID(rate_control_.follow_batch());
   return has_gone_back;
@@ -592,7 +596,7 @@ Result<AgreedStart> Trainer::Impl::welcome(const std::set<uint32_t>& newcomers, 
 // goes back, an earlier one, which is returned.
 Result<std::optional<Start>> Trainer::Impl::hand_over(const RecordDivision& now) {
   std::optional<Start> back;
-  if (spec_.goes_back && !parts_.coordinator.lost().empty()) {
+  if (spec_.goes_back && !renewal_.lost().empty()) {
     DT_TRY_VOID(saver_.finish(), "completing a checkpoint");
     StartSpec start = start_spec();
     start.from.reset();
@@ -612,25 +616,45 @@ Result<std::optional<Start>> Trainer::Impl::hand_over(const RecordDivision& now)
     return back;
   }
   DT_TRY_VOID(filled_devices());
+  if (parts_.store.worker_group() != nullptr) {
+    slots_to_give_ = std::move(back->slots);
+    return back;
+  }
   const kvstore::TrainingState state = training_state(back->position, back->rate_factor, std::move(back->slots));
   DT_TRY_VOID(parts_.store.hand_over(&state));
   return back;
 }
 
-// All workers have agreed to go back to a position of which the servers have the weights. `lost`: the workers that have
-// been replaced.
-Result<> Trainer::Impl::go_back(const AgreedStart& to, const EpochRule& rule, const std::vector<uint32_t>& lost) {
+// In a group: all workers get the weights to which they go back from the one that has them. Returns false if a worker
+// was lost meanwhile; then they have met again, and have gone back once more if it was replaced.
+Result<bool> Trainer::Impl::give_back(const AgreedStart& to) {
+  renewal_.forget_steps();
+  DT_TRY(const std::vector<ParameterView> devices, filled_devices());
+  const kvstore::TrainingState state = training_state(to.position, to.rate_factor, std::exchange(slots_to_give_, {}));
+  const Result<> given = parts_.store.worker_group()->go_back(devices, state, to.giver);
+  if (given) return true;
+  DT_TRY_VOID(mend(given.error()));
+  return false;
+}
+
+// All workers have agreed to go back to a position of which the servers, or a worker of the group, have the weights.
+Result<> Trainer::Impl::go_back(const AgreedStart& to, const EpochRule& rule) {
   const Position &at = to.position, from = clock_.position();
   parts_.log.info(
       "lost workers have been replaced (worker {}): the run goes back from epoch {}, step {} to epoch {}, step {}, and "
       "repeats {} steps, so that it ends with the bits of a run without the loss",
-      fmt::join(lost, ", "), from.epoch + 1, from.step, at.epoch + 1, at.step, from.updates - at.updates);
+      fmt::join(renewal_.lost(), ", "), from.epoch + 1, from.step, at.epoch + 1, at.step, from.updates - at.updates);
   clock_.go_back(to, rule);
   DT_TRY_VOID(seek(to));
-  DT_TRY_VOID(take_over(to));
   reporter_.go_back();
   rate_control_.go_back(to.rate_factor);
   must_save_ = false;
+  if (parts_.store.worker_group() != nullptr) {
+    DT_TRY(const bool is_complete, give_back(to));
+    if (!is_complete) return {};
+  } else {
+    DT_TRY_VOID(take_over(to));
+  }
   DT_TRY_VOID(parts_.coordinator.begin_training(at.updates));
   return saver_.begin(to);
 }

@@ -23,9 +23,12 @@ using dtrain::test::contains;
 
 namespace {
 
-constexpr std::array kKinds = {"--save-every 0.3s --eval-batches-interval 7", "--update-on worker --optimizer adam",
-                               "--save-period 5 --optimizer nag",
-                               "--update-on worker --save-every 0.2s --save-period 10"};
+constexpr std::array kKinds = {"dist_sync --save-every 0.3s --eval-batches-interval 7",
+                               "allreduce -s 0 --save-every 0.3s --optimizer adam",
+                               "dist_sync --update-on worker --optimizer adam",
+                               "dist_sync --save-period 5 --optimizer nag",
+                               "allreduce -s 0 --save-period 5 --cpus 2",
+                               "dist_sync --update-on worker --save-every 0.2s --save-period 10"};
 
 constexpr const char* kPace = "--inject step-ms=6 --max-restarts 9";
 
@@ -83,7 +86,7 @@ bool kill_and_replace(Process& launcher, const ChangingJobs& jobs, const std::st
 TEST_CASE("a deterministic job that has lost a worker ends with the bits of an undisturbed one", "[rollback]") {
   const size_t kind = GENERATE(from_range(drawn_kinds()));
   INFO(kKinds[kind]);
-  const ChangingJobs jobs("wait", command_line("--kv-store dist_sync --deterministic", kKinds[kind]));
+  const ChangingJobs jobs("wait", command_line("--deterministic --kv-store", kKinds[kind]));
   const Ended calm = jobs.run("calm", command_line(kPace));
   INFO(calm.output);
   REQUIRE(calm.code == 0);
@@ -113,7 +116,9 @@ TEST_CASE("a deterministic job that has lost a worker ends with the bits of an u
 
 TEST_CASE("a deterministic job that loses workers again and again, the leader too, has the undisturbed bits",
           "[rollback]") {
-  const ChangingJobs jobs("wait", command_line("--kv-store dist_sync --deterministic --save-every 0.5s"));
+  const std::string store = GENERATE("dist_sync", "allreduce -s 0");
+  INFO(store);
+  const ChangingJobs jobs("wait", command_line("--deterministic --save-every 0.5s --kv-store", store.c_str()));
   const Ended calm = jobs.run("calm", command_line(kPace));
   REQUIRE(calm.code == 0);
   const std::string losses = ",kill=worker:0@step:40,kill=worker:1@step:40,kill=worker:2@step:90";

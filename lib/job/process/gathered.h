@@ -70,6 +70,7 @@ struct RunStart {
   // At a border: whether the run goes back to this position, which all workers take over from the servers. Then
   // `workers` has the state of each worker.
   bool goes_back = false;
+  uint32_t giver = 0;  // with goes_back: the rank of the sender, from which a group without servers gets the weights
   bool began_with_model = false;  // whether the run began with a model or a checkpoint, and not with drawn weights
 };
 // A worker has reached the end of an epoch or a border, or was asked to stop.

@@ -107,6 +107,21 @@ Result<> DeviceStore::renew(const std::vector<uint32_t>& members) {
   return {};
 }
 
+// Until all arrays are here, this worker is like one that has just joined.
+Result<> DeviceStore::go_back(std::span<const ParameterView> devices, const TrainingState& state, uint32_t giver) {
+  const std::vector<uint32_t> all = members();
+  const auto at = std::ranges::find(all, giver);
+  if (at == all.end()) return fail(Code::kInternal, "worker {} has the weights, but is not in the group", giver);
+  const auto index = static_cast<size_t>(at - all.begin());
+  const bool gives = is_alone() || devices_.front().group->rank() / devices_.size() == index;
+  is_new_ = !gives;
+  DT_TRY_VOID(bind(devices, state));
+  if (is_alone()) return {};
+  DT_TRY_VOID(on_all<&DeviceStore::start>("the earlier weights", static_cast<uint32_t>(index * devices_.size())));
+  is_new_ = false;
+  return {};
+}
+
 Result<> DeviceStore::adopt_newest(Device& device, uint32_t, uint32_t) {
   RankTable table(device.group->size(), bucket_count());
   const uint32_t rank = device.group->rank();

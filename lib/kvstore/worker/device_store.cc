@@ -141,33 +141,35 @@ Result<> DeviceStore::take_over(std::span<const ParameterView> devices, const Tr
   return begin(devices, state, &Store::take_over);
 }
 
-Result<> DeviceStore::begin(std::span<const ParameterView> devices, const TrainingState& state, Begin servers) {
+// The views of the devices, and a state that the updaters take over.
+Result<> DeviceStore::bind(std::span<const ParameterView> devices, const TrainingState& state) {
   DT_CHECK(devices.size() == devices_.size(), "there are {} views for {} devices", devices.size(), devices_.size());
   for (size_t i = 0; i < devices.size(); i++) devices_[i].view = devices[i];
   {
     const MutexLock lock(mutex_);
     next_step_ = state.updates;
   }
-  if (servers_) {
-    DT_TRY_VOID((servers_.get()->*servers)(devices.first(1), state));
-  } else {
-    if (options_.update_at == UpdateAt::kOwner && !is_alone()) choose_owners();
-    for (Device& device : devices_) {
-      DT_TRY_VOID(device.updater->bind(device.view, owned_by(device), state));
-    }
-  }
-  return is_alone() || is_new_ ? Result<>{} : on_all<&DeviceStore::start>("the initial weights");
+  if (servers_) return {};
+  if (options_.update_at == UpdateAt::kOwner && !is_alone()) choose_owners();
+  for (Device& device : devices_) DT_TRY_VOID(device.updater->bind(device.view, owned_by(device), state));
+  return {};
+}
+
+Result<> DeviceStore::begin(std::span<const ParameterView> devices, const TrainingState& state, Begin servers) {
+  DT_TRY_VOID(bind(devices, state));
+  if (servers_) DT_TRY_VOID((servers_.get()->*servers)(devices.first(1), state));
+  return is_alone() || is_new_ ? Result<>{} : on_all<&DeviceStore::start>("the initial weights", kFirst);
 }
 
 // Broadcasts the weights, the statistics and, for replicas, the optimizer state: replicas in other processes get the
-// state in no other way.
-Result<> DeviceStore::start(Device& device, uint32_t, uint32_t) {
-  DT_TRY_VOID(device.group->broadcast(device.view.all_weights, kFirst));
-  DT_TRY_VOID(device.group->broadcast(device.view.all_statistics, kFirst));
+// state in no other way. `giver`: the rank in the group.
+Result<> DeviceStore::start(Device& device, uint32_t, uint32_t giver) {
+  DT_TRY_VOID(device.group->broadcast(device.view.all_weights, giver));
+  DT_TRY_VOID(device.group->broadcast(device.view.all_statistics, giver));
   Result<> outcome;
   if (options_.update_at == UpdateAt::kReplicas) {
     device.updater->for_each_slot([&](std::span<float> slot) {
-      if (outcome) outcome = device.group->broadcast(slot, kFirst);
+      if (outcome) outcome = device.group->broadcast(slot, giver);
     });
   }
   if (!outcome) return outcome;

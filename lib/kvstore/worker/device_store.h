@@ -127,6 +127,7 @@ class DeviceStore final : public Store, private DeviceDecisions, private WorkerG
   [[nodiscard]] bool is_broken() const override DT_EXCLUDES(mutex_);
   [[nodiscard]] std::vector<uint32_t> members() const override DT_EXCLUDES(mutex_);
   Result<> renew(const std::vector<uint32_t>& members) override;
+  Result<> go_back(std::span<const ParameterView> devices, const TrainingState& state, uint32_t giver) override;
   void decide_on_devices() override { decides_ = true; }
   void uncount_step(uint32_t samples) override DT_EXCLUDES(mutex_);
 
@@ -143,7 +144,8 @@ class DeviceStore final : public Store, private DeviceDecisions, private WorkerG
   // The tasks that exchange threads run.
   using Begin = Result<> (Store::*)(std::span<const ParameterView> devices, const TrainingState& state);
   Result<> begin(std::span<const ParameterView> devices, const TrainingState& state, Begin servers);
-  Result<> start(Device& device, uint32_t, uint32_t);
+  Result<> bind(std::span<const ParameterView> devices, const TrainingState& state) DT_EXCLUDES(mutex_);
+  Result<> start(Device& device, uint32_t, uint32_t giver);
   Result<> exchange(Device& device, uint32_t bucket, uint32_t samples);
   Result<> sum(Device& device, size_t bucket) const;
   Result<> search_and_update(Device& device, size_t bucket);
@@ -186,7 +188,7 @@ class DeviceStore final : public Store, private DeviceDecisions, private WorkerG
   bool decides_ = false;   // whether decide_on_devices() was called
   Waits& waits_;
   std::vector<uint32_t> owners_;  // with kOwner: the owner of each bucket
-  bool is_new_;                   // whether this worker has joined the running job and has no weights yet
+  bool is_new_;                   // whether this worker has no weights yet, because it has joined the running job
 
   mutable Mutex mutex_;
   ConditionVariable changed_;

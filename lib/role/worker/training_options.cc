@@ -72,7 +72,7 @@ Result<train::TrainSpec> train_spec(const TrainingInput& input) {
   spec.epoch = input.plan.epoch_of[division_of(input)];
   spec.joins = input.flags.launch.joins;
   const bool waits = job.scheme.on_worker_loss == job::OnWorkerLoss::kWait;
-  spec.goes_back = job.scheme.deterministic && waits && input.plan.store.servers && input.plan.same_weights;
+  spec.goes_back = job.scheme.deterministic && waits && input.plan.same_weights;
   spec.regroup = {.every = job.scheme.regroup_every, .policy = input.plan.policy};
   spec.metrics = metrics_of(job, input.network.shapes);
   spec.on_nan = job.optimizer.on_nan;

@@ -233,6 +233,57 @@ TEST_CASE("workers that join, or are behind, get the newest weights, state and c
   CHECK(weights_of(joins->arrays()) == weights_of(all[0]->arrays()));
 }
 
+TEST_CASE("a run goes back to the weights, statistics and state of one worker, as if the steps had not been made",
+          "[kvstore][devices]") {
+  Job job;
+  const std::vector<Worker*> all = job.start({0, 2, 5});
+  for (uint64_t step = 0; step < 2; step++) Job::step(all, step);
+  fill(all[1]->arrays().statistic(0), 7);
+  TrainingState earlier = all[1]->store().state().value();
+  const std::vector<float> weights = weights_of(all[1]->arrays());
+  for (uint64_t step = 2; step < 5; step++) Job::step(all, step);
+  Worker* const joins = job.join(1);
+  const std::vector<Worker*> now = {all[0], joins, all[1], all[2]};
+  Job::renew(now);
+  size_t at = 0;
+  for (size_t k = 0; k < kPlainShapes.size(); k++) {
+    for (float& weight : all[1]->arrays().weight(k)) weight = weights[at++];
+  }
+  fill(all[1]->arrays().statistic(0), 7);
+
+  const auto go_back = [&](Worker* worker) {
+    TrainingState state{.samples = earlier.samples, .updates = earlier.updates};
+    if (worker == all[1]) state = earlier;
+    return worker->group().go_back({&worker->arrays().view(), 1}, state, 2);
+  };
+  const bool is_torn = GENERATE(false, true);
+  std::vector<std::future<Result<>>> back;
+  for (Worker* worker : now) {
+    if (is_torn && worker == all[2]) continue;
+    back.push_back(std::async(std::launch::async, [&, worker] { return go_back(worker); }));
+  }
+  // Worker 5 is lost before it has taken part. The others get what worker 2 still has.
+  std::vector<Worker*> left = now;
+  if (is_torn) {
+    left.pop_back();
+    for (Worker* worker : left) worker->group().break_up({Code::kPeerLost, "worker 5 no longer takes part", {}});
+  }
+  for (auto& one : back) CHECK(one.get().has_value() == !is_torn);
+  if (is_torn) Job::renew(left);
+  for (Worker* worker : left) {
+    INFO("worker " << worker->rank());
+    CHECK(worker->store().next_step().value() == 2);
+    CHECK(weights_of(worker->arrays()) == weights);
+    CHECK(worker->arrays().statistic(0)[0] == 7);
+    const TrainingState own = worker->store().state().value();
+    CHECK(own.samples == earlier.samples);
+    for (size_t i = 0; i < own.slots.size(); i++) CHECK(own.slots[i].values == earlier.slots[i].values);
+  }
+  if (is_torn) return;
+  for (uint64_t step = 2; step < 5; step++) Job::step(now, step);
+  CHECK(weights_of(joins->arrays()) == weights_of(all[2]->arrays()));
+}
+
 TEST_CASE("a store that is canceled is not mended by a new group", "[kvstore][devices]") {
   Job job;
   const std::vector<Worker*> all = job.start({0, 1});
