@@ -48,7 +48,7 @@ Rule kernel_rule(std::string_view name) {
 class GroupNorms {
  public:
   GroupNorms(const optim::OptimizerSpec& spec, const std::vector<UpdateTensor>& tensors,
-             const std::vector<int64_t>& counts, const StepScalars* step) {
+             const std::vector<int64_t>& counts, const StepChoice& step) {
     constexpr int64_t kBlock = optim::kNormBlock;
     rates_.accumulated = optim::accumulated_updates(spec);
     table_ = DeviceTable<UpdateTensor>(tensors, counts, norm_bytes(tensors, rates_.accumulated > 0), kBlock);
@@ -98,8 +98,8 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     stream_->drop_graphs();
     place_state(groups);
     groups_.clear();
-    for (PinnedMemory& staged : staged_) staged = PinnedMemory(groups.size() * sizeof(StepScalars));
-    steps_ = DeviceMemory(groups.size() * sizeof(StepScalars));
+    for (PinnedMemory& staged : staged_) staged = PinnedMemory(groups.size() * sizeof(Steps));
+    steps_ = DeviceMemory(groups.size() * sizeof(Steps));
     for (size_t g = 0; g < groups.size(); g++) {
       std::vector<UpdateTensor> tensors;
       std::vector<int64_t> counts;
@@ -108,7 +108,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
         counts.push_back(tensors.back().count);
       }
       groups_.emplace_back(DeviceTable<UpdateTensor>(tensors, counts, update_bytes(tensors)), gradient_bytes(tensors));
-      if (optim::uses_norms(spec_)) groups_.back().norms.emplace(spec_, tensors, counts, step_of(g));
+      if (optim::uses_norms(spec_)) groups_.back().norms.emplace(spec_, tensors, counts, choice_of(g));
     }
   }
 
@@ -121,26 +121,20 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     find_nonfinite(gradients, outcome_, stream_->get());
   }
 
-  void update(size_t group, const optim::UpdateStep& step) override {
-    StepScalars* const staged = static_cast<StepScalars*>(staged_[stream_->turn()].data()) + group;
-    *staged = {.learning_rate = step.learning_rate,
-               .correction = optim::rate_correction(spec_, step.updates),
-               .gradient_scale = step.gradient_scale,
-               .momentum_factor = optim::momentum_factor(spec_, step.rate_change),
-               .noise = optim::noise_of_update(spec_, step.updates),
-               .applies = optim::applies(spec_, step.updates)};
+  void update(size_t group, const optim::UpdateStep& step, const optim::UpdateStep& after_skip) override {
+    Steps* const staged = static_cast<Steps*>(staged_[stream_->turn()].data()) + group;
+    *staged = {scalars_of(step), scalars_of(after_skip)};
     const Group& g = groups_[group];
     if (!stream_->takes_work() || g.table.empty()) return;
     DT_CUDA(cudaSetDevice(stream_->device()));
     const cudaStream_t stream = stream_->get();
     const DeviceSpans::Span span(stream_->spans(), DeviceSpans::Track::kStore, stream, "update");
-    StepScalars* const scalars = step_of(group);
-    DT_CUDA(cudaMemcpyAsync(scalars, staged, sizeof(StepScalars), cudaMemcpyHostToDevice, stream));
+    DT_CUDA(cudaMemcpyAsync(steps_of(group), staged, sizeof(Steps), cudaMemcpyHostToDevice, stream));
     cuda::update({.rule = rule_,
                   .table = g.table.table(),
                   .scalars = scalars_,
                   .momentum = spec_.momentum,
-                  .step = scalars,
+                  .step = choice_of(group),
                   .nonfinite = &outcome_->nonfinite,
                   .norm_rates = g.norms ? g.norms->find(stream) : nullptr},
                  stream);
@@ -160,7 +154,18 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     std::optional<GroupNorms> norms;  // set for a rule that uses norms
   };
 
-  StepScalars* step_of(size_t group) { return static_cast<StepScalars*>(steps_.at(0)) + group; }
+  using Steps = std::array<StepScalars, 2>;  // as StepChoice::scalars
+
+  [[nodiscard]] StepScalars scalars_of(const optim::UpdateStep& step) const {
+    return {.learning_rate = step.learning_rate,
+            .correction = optim::rate_correction(spec_, step.updates),
+            .gradient_scale = step.gradient_scale,
+            .momentum_factor = optim::momentum_factor(spec_, step.rate_change),
+            .noise = optim::noise_of_update(spec_, step.updates),
+            .applies = optim::applies(spec_, step.updates)};
+  }
+  Steps* steps_of(size_t group) { return static_cast<Steps*>(steps_.at(0)) + group; }
+  StepChoice choice_of(size_t group) { return {steps_of(group)->data(), &outcome_->last_skipped}; }
 
   // Allocates the optimizer's state for all arrays. It is initially zero, because DeviceMemory is cleared.
   void place_state(const std::vector<std::vector<optim::LearnedArray>>& groups) {
@@ -202,7 +207,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
   LossScale* const outcome_;                // in device memory
   std::vector<std::vector<Place>> places_;  // indexed by group, then array
   DeviceMemory state_, steps_;
-  std::array<PinnedMemory, StoreStream::kTurns> staged_;  // indexed by turn: a StepScalars for each group
+  std::array<PinnedMemory, StoreStream::kTurns> staged_;  // indexed by turn: Steps for each group
   std::vector<Group> groups_;
 };
 

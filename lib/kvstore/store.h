@@ -63,8 +63,10 @@ class DeviceDecisions {
   // Called before the first step. From then on the store updates no weight before it has queued a search of the sums of
   // all buckets, and all devices of all workers skip the same steps.
   virtual void decide_on_devices() = 0;
-  // Undoes the counting of the last step, after the devices have skipped it. `samples` as in gradient_ready().
-  virtual void uncount_step(uint32_t samples) = 0;
+  // To be called once for each step, in their order, when its outcome is known: the devices have counted or skipped it.
+  // The gradients of one more step may have been handed over before. Until this call, the step's number is that of a
+  // step that counts. `samples` as in gradient_ready().
+  virtual void settle_step(uint32_t samples, bool counts) = 0;
 };
 
 // The part of a store whose workers add up their gradients in a group without servers. Such a group cannot continue

@@ -31,7 +31,7 @@ class HostOptimizer final : public ArrayOptimizer {
     }
   }
 
-  void update(size_t group, const UpdateStep& step) override {
+  void update(size_t group, const UpdateStep& step, const UpdateStep& /*after_skip*/) override {
     flush_denormals();
     if (uses_norms_ && applies(spec_, step.updates)) measure(groups_[group], step.gradient_scale);
     const std::vector<Task>& tasks = groups_[group].tasks;

@@ -34,7 +34,10 @@ class ArrayOptimizer {
   virtual void search(size_t group) { static_cast<void>(group); }
   // Updates the weights of a group's arrays. Ignores step.multipliers and step.part, because each array has its own.
   // Allocates no memory. On a device the update is only queued.
-  virtual void update(size_t group, const UpdateStep& step) = 0;
+  void update(size_t group, const UpdateStep& step) { update(group, step, step); }
+  // On a device that may skip steps, if the caller does not know yet whether the device has skipped the step before:
+  // the device updates with `after_skip` if it has, and otherwise with `step`. Elsewhere both must be the same.
+  virtual void update(size_t group, const UpdateStep& step, const UpdateStep& after_skip) = 0;
   // One slot of the state of an array in a group. It has the size of the array.
   virtual std::span<float> state(size_t group, size_t array, size_t slot) = 0;
 };

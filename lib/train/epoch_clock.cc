@@ -11,7 +11,8 @@ EpochClock::EpochClock(EpochRule rule, optim::ScheduleSpec schedule, Losses loss
       schedule_(std::move(schedule)),
       store_(store),
       coordinator_(coordinator),
-      store_counts_samples_(!rule.ends_after_fixed_steps || (coordinator.workers() > 1 && losses.may_skip_steps)),
+      store_counts_samples_(!rule.ends_after_fixed_steps || (coordinator.workers() > 1 && losses.may_skip_alone)),
+      may_skip_alone_(losses.may_skip_alone),
       may_lose_workers_(losses.may_lose_workers) {}
 
 void EpochClock::seek(const AgreedStart& start) {
@@ -91,8 +92,8 @@ void EpochClock::step_done(bool applied, int64_t samples) {
   if (is_update) {
     const uint64_t steps = std::exchange(steps_in_update_, 0);
     if (applied && !store_counts_samples_) position_.samples += steps * rule_.samples_per_step;
-    // If this worker left the step out, the other workers may have made it, and then it is still an update.
-    if (applied || coordinator_.workers() > 1) position_.updates++;
+    // If only this worker left the step out, it is still an update.
+    if (applied || (may_skip_alone_ && coordinator_.workers() > 1)) position_.updates++;
   }
   position_.step++;
   position_.own_steps++;

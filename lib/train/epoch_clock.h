@@ -20,7 +20,7 @@ class EpochClock {
  public:
   // Why the workers together may apply fewer samples than their steps have.
   struct Losses {
-    bool may_skip_steps = false;    // a worker may make a step that applies no samples
+    bool may_skip_alone = false;    // a worker may leave out a step that others make
     bool may_lose_workers = false;  // a worker may be lost
   };
   EpochClock(EpochRule rule, optim::ScheduleSpec schedule, Losses losses, kvstore::Store& store,
@@ -131,8 +131,9 @@ class EpochClock {
   kvstore::Store& store_;
   job::Coordinator& coordinator_;
   // If every step of every worker counts, each worker can compute the sum of samples itself and need not wait for the
-  // weights. If a worker may leave out a step, only the store knows the sum.
+  // weights. If a worker may leave out a step that others make, only the store knows the sum.
   const bool store_counts_samples_;
+  const bool may_skip_alone_;
   const bool may_lose_workers_;
 
   Position position_;

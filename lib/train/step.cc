@@ -248,8 +248,10 @@ std::string StepRunner::bad_gradient_on_devices() {
 Result<bool> StepRunner::take_decision() {
   const bool scale_falls = parts_.loss_scale.can_fall();
   parts_.loss_scale.restore(parts_.devices.loss_scale());
-  if (!parts_.devices.skipped_update()) return true;
-  decisions_->uncount_step(step_.samples);
+  const bool counts = !parts_.devices.skipped_update();
+  decisions_->settle_step(step_.samples, counts);
+  if (counts) return true;
+  if (finished_ < launched_) steps_[finished_ % steps_.size()].number = step_.number;
   DT_TRY_VOID(explain_skip(scale_falls, bad_gradient_on_devices()));
   return false;
 }

@@ -58,8 +58,9 @@ struct StepParts {
 // before its end. Such devices search the sums of the gradients themselves and skip an update that would corrupt the
 // weights. If steps may be skipped, the devices of all workers decide alike, because all see the same sums: whether the
 // step counts, the moving statistics, and a dynamic loss scale. The host learns the result at the end of the step and
-// adjusts its own counters. The learning rate of the next step depends on these counters, so no step is launched ahead
-// if steps may be skipped. If a step ends the run, the devices do not make the update of the step launched after it.
+// adjusts its own counters. The learning rate of the next step depends on these counters, so a step that is launched
+// ahead gets the rates for both results, and the devices choose. If a step ends the run, the devices do not make the
+// update of the step launched after it. They may make it if steps may be skipped, but then the run has no use for it.
 class StepRunner {
  public:
   explicit StepRunner(StepParts parts);
@@ -67,8 +68,9 @@ class StepRunner {
   StepRunner& operator=(const StepRunner&) = delete;
 
   // Begins to train on a batch, which must stay unchanged until the step is finished. `step`: the number of updates
-  // that the run has made before this one, including those made before the run was resumed. Devices that use the host's
-  // memory have completed both passes when it returns.
+  // that the run has made before this one, including those made before the run was resumed. Launched ahead, it is the
+  // number that follows if the step before counts. Devices that use the host's memory have completed both passes when
+  // it returns.
   // `ends_update`: false if the store gets the gradients only as part of a sum, together with those of the next step,
   // which has the same number. Only for devices that use the host's memory.
   Result<> launch(const data::LoadedBatch& batch, uint64_t step, bool ends_update = true);
@@ -82,13 +84,11 @@ class StepRunner {
   // Code::kInternal, naming step, rank and layer.
   Result<bool> finish();
   // Whether launch() may be called once more before finish().
-  [[nodiscard]] bool may_launch_ahead() const { return on_device_ && !may_skip_steps(); }
+  [[nodiscard]] bool may_launch_ahead() const { return on_device_; }
   // To be called only between steps.
   [[nodiscard]] LossScale& loss_scale() { return parts_.loss_scale; }
-  // Whether finish() may return false.
-  [[nodiscard]] bool may_skip_steps() const {
-    return parts_.on_nan == job::OnNan::kSkip || parts_.loss_scale.is_dynamic();
-  }
+  // Whether finish() may return false although it returns true for the same step of another worker.
+  [[nodiscard]] bool may_skip_alone() const { return holds_back(); }
   // Waits until the weights include the last step.
   Result<> wait_for_weights();
   // The moving statistics of all devices. Only for devices that use the host's memory, between steps.
@@ -115,6 +115,10 @@ class StepRunner {
   Result<> forward();
   Result<> backward();
   Result<> wait_for_devices();
+  // Whether finish() may return false.
+  [[nodiscard]] bool may_skip_steps() const {
+    return parts_.on_nan == job::OnNan::kSkip || parts_.loss_scale.is_dynamic();
+  }
   // Whether gradients are held back until all of them have been checked, because what the store has received cannot be
   // withdrawn.
   [[nodiscard]] bool holds_back() const { return may_skip_steps() && decisions_ == nullptr; }
@@ -145,8 +149,8 @@ class StepRunner {
 
   StepParts parts_;
   const bool on_device_;  // whether the parameters are in the device's memory
-  // Null unless the devices decide if a step counts. If they decide, the host counts each step before it knows the
-  // decision.
+  // Null unless the devices decide if a step counts. If they decide, the store counts a step only when the host knows
+  // the decision.
   kvstore::DeviceDecisions* const decisions_;
   // Limit on the absolute values of gradients that the host searches because it cannot see their sum (summand_limit).
   // Devices search the sums themselves.

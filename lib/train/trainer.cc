@@ -126,7 +126,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
                     .tracer = parts_.tracer,
                     .log = parts_.log}),
       clock_(spec_.epoch, spec_.schedule,
-             {.may_skip_steps = step_runner_.may_skip_steps(), .may_lose_workers = parts_.divide != nullptr},
+             {.may_skip_alone = step_runner_.may_skip_alone(), .may_lose_workers = parts_.divide != nullptr},
              parts_.store, parts_.coordinator),
       recorder_(parts_.registry),
       reporter_({.spec = spec_,
@@ -413,7 +413,10 @@ Result<> Trainer::Impl::step() {
   const Result<> launched = launch_next();
   DT_TRY(const bool applied, step_runner_.finish());  // whose errors come before those of the next step
   DT_TRY_VOID(launched);
-  if (!applied) span.with("left_out", 1);
+  if (!applied) {
+    span.with("left_out", 1);
+    must_stop_ = false;  // launch_next() asked with the number of a later step
+  }
   clock_.step_done(applied, batch->count);
   if (applied) {
     const Span metrics(timeline(), "metrics", "step");

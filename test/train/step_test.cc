@@ -32,7 +32,9 @@ class RecordingStore final : public train::test::SilentStore, private kvstore::D
 
  private:
   void decide_on_devices() override { told.emplace_back("decide"); }
-  void uncount_step(uint32_t samples) override { told.push_back(fmt::format("uncount {}", samples)); }
+  void settle_step(uint32_t samples, bool counts) override {
+    told.push_back(fmt::format("{} {}", counts ? "count" : "skip", samples));
+  }
 };
 
 struct Setting {
@@ -187,7 +189,7 @@ TEST_CASE("a single worker pushes nothing for a skipped step", "[train]") {
   CHECK(s.store.told == std::vector<std::string>{"wait 0", "wait 1"});
 }
 
-// The gradients have been handed over before the devices decide; the store takes the step out of its counters.
+// The gradients have been handed over before the devices decide; then the store learns whether the step counts.
 TEST_CASE("devices decide which steps count if the parameters are in their memory", "[train]") {
   for (const bool in_loss : {false, true}) {
     Setting s;
@@ -196,11 +198,11 @@ TEST_CASE("devices decide which steps count if the parameters are in their memor
     (in_loss ? s.executor.probabilities_[0] : s.executor.g2_[0]) = kNan;
     CHECK_FALSE(*s.run(job::OnNan::kSkip, 2));
     CHECK(s.store.told == std::vector<std::string>{"decide", "wait 0", "wait 1", "bucket 1 step 418 samples 1",
-                                                   "bucket 0 step 418 samples 1", "uncount 1"});
+                                                   "bucket 0 step 418 samples 1", "skip 1"});
     s.executor.skips_ = false;
     s.executor.probabilities_[0] = 0.5F;
     CHECK(*s.run(job::OnNan::kSkip, 2));
-    CHECK(s.store.told.back() == "bucket 0 step 418 samples 1");
+    CHECK(s.store.told.back() == "count 1");
   }
 }
 
@@ -331,16 +333,31 @@ TEST_CASE("a step fails if a peer is lost while it waits", "[train]") {
   CHECK(s.run(job::OnNan::kFail, 2).error().message == "server 1 is lost");
 }
 
-// Otherwise the host's counters, from which the next learning rate follows, would not be known yet.
-TEST_CASE("a step may be launched ahead only on devices, and only if no step may be skipped", "[train]") {
+TEST_CASE("a step may be launched ahead only on devices", "[train]") {
+  for (const job::OnNan on_nan : {job::OnNan::kFail, job::OnNan::kSkip}) {
+    Setting s;
+    CHECK_FALSE(StepRunner(s.parts(on_nan, 1)).may_launch_ahead());
+    s.executor.put_on_device();
+    CHECK(StepRunner(s.parts(on_nan, 1)).may_launch_ahead());
+  }
+}
+
+// The number of a step that was launched ahead is known when the step before it is finished.
+TEST_CASE("a step launched before a skipped one was finished gets the number of that one", "[train]") {
   Setting s;
-  CHECK_FALSE(StepRunner(s.parts(job::OnNan::kFail, 1)).may_launch_ahead());
   s.executor.put_on_device();
-  CHECK(StepRunner(s.parts(job::OnNan::kFail, 1)).may_launch_ahead());
-  CHECK_FALSE(StepRunner(s.parts(job::OnNan::kSkip, 1)).may_launch_ahead());
   StepParts parts = s.parts(job::OnNan::kFail, 1);
   parts.loss_scale = *LossScale::parse("dynamic");
-  CHECK_FALSE(StepRunner(std::move(parts)).may_launch_ahead());
+  parts.loss_scale.restore({2, 0});
+  StepRunner runner(std::move(parts));
+  const data::LoadedBatch batch{Batch::of(s.pixels, s.labels), 1};
+  REQUIRE(runner.launch(batch, 418));
+  REQUIRE(runner.launch(batch, 419));
+  s.executor.skips_ = true;
+  s.executor.decided_scale_ = {1, 0};
+  CHECK_FALSE(must(runner.finish()));
+  CHECK(s.store.told.back() == "skip 1");
+  CHECK_THAT(runner.finish().error().message, Catch::StartsWith("step 418, rank 1: the gradient is not finite"));
 }
 
 TEST_CASE("a bad gradient is that of the step that is finished, with the layer that the devices have noted",

@@ -13,12 +13,13 @@ constexpr int kLanes = optim::kNormLanes;
 // the addition does not change the result.
 __global__ void __launch_bounds__(kLanes) squares_kernel(const NormRates a) {
   __shared__ double weights[kLanes], gradients[kLanes];
-  if (!a.step->applies) return;
+  const StepScalars& step = a.step.chosen();
+  if (!step.applies) return;
   const Chunk chunk = a.table.chunks[blockIdx.x];
   const UpdateTensor t = a.table.tensors[chunk.tensor];
   const int64_t begin = chunk.index * int64_t{optim::kNormBlock};
   const int64_t end = begin + int64_t{optim::kNormBlock} < t.count ? begin + int64_t{optim::kNormBlock} : t.count;
-  const float scale = static_cast<float>(a.step->gradient_scale);
+  const float scale = static_cast<float>(step.gradient_scale);
   double of_weights = 0, of_gradients = 0;
 #pragma unroll 8
   for (int64_t at = begin + threadIdx.x; at < end; at += kLanes) {
@@ -46,14 +47,15 @@ __global__ void __launch_bounds__(kLanes) squares_kernel(const NormRates a) {
 // One thread for each tensor adds the sums of the tensor's chunks in order. A large array has a few hundred chunks.
 __global__ void __launch_bounds__(kLanes) rates_kernel(const NormRates a) {
   const int64_t tensor = int64_t{blockIdx.x} * kLanes + threadIdx.x;
-  if (tensor >= a.tensors || !a.step->applies) return;
+  const StepScalars& step = a.step.chosen();
+  if (tensor >= a.tensors || !step.applies) return;
   const UpdateTensor t = a.table.tensors[tensor];
   double weights = 0, gradients = 0;
   for (int64_t chunk = a.first_chunk[tensor]; chunk < a.first_chunk[tensor + 1]; chunk++) {
     weights += a.squares[2 * chunk];
     gradients += a.squares[2 * chunk + 1];
   }
-  const double scale = a.step->gradient_scale;
+  const double scale = step.gradient_scale;
   const double divisor = a.accumulated == 0 ? 1 : static_cast<double>(a.accumulated) * scale;
   const optim::Norms norms{sqrt(weights), sqrt(gradients) / divisor};
   double rate = 1;
@@ -67,7 +69,7 @@ __global__ void __launch_bounds__(kLanes) rates_kernel(const NormRates a) {
 }  // namespace
 
 void find_norm_rates(const NormRates& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.tensors > 0 && s.table.chunk_count > 0 && s.step != nullptr,
+  DT_KERNEL_CHECK(s.tensors > 0 && s.table.chunk_count > 0 && s.step.scalars != nullptr,
                   "there are no arrays whose norms to compute");
   launch({.name = "norm_squares",
           .grid = {static_cast<uint32_t>(s.table.chunk_count)},

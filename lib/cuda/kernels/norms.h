@@ -16,7 +16,7 @@ struct NormRates {
   const int64_t* first_chunk = nullptr;  // first chunk of each tensor, and at the end the number of chunks
   double parameters[2] = {};             // parameters of the rule
   uint64_t accumulated = 0;              // number of gradients in the sum in slot 1 of the state; 0: there is no sum
-  const StepScalars* step = nullptr;
+  StepChoice step = {};
   double* squares = nullptr;  // sums of squares of each chunk's weights and gradients, [chunks][2]
   // Rate of each tensor; 1 if its rate does not adapt; not written in a step that does not apply.
   double* rates = nullptr;

@@ -31,7 +31,7 @@ struct UpdateArguments {
   const UpdateTensor* tensors;
   const Chunk* chunks;
   optim::Scalars scalars;
-  const StepScalars* step;
+  StepChoice step;
   const float* nonfinite;
   double momentum;
   const double* norm_rates;
@@ -122,15 +122,16 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) update_kernel(const
   const Chunk chunk = a.chunks[blockIdx.x];
   const UpdateTensor t = a.tensors[chunk.tensor];
   optim::Scalars s = a.scalars;
-  double rate = a.step->learning_rate * t.learning_rate;
+  const StepScalars& scalars = a.step.chosen();
+  double rate = scalars.learning_rate * t.learning_rate;
   if (a.norm_rates != nullptr) rate *= a.norm_rates[chunk.tensor];
-  s.learning_rate = static_cast<float>(rate * a.step->correction.numerator / a.step->correction.denominator);
+  s.learning_rate = static_cast<float>(rate * scalars.correction.numerator / scalars.correction.denominator);
   s.weight_decay = static_cast<float>(t.weight_decay);
-  s.momentum = static_cast<float>(a.momentum * a.step->momentum_factor);
-  s.gradient_scale = static_cast<float>(a.step->gradient_scale);
-  s.noise_key = optim::noise::mixed(a.step->noise ^ t.array);
+  s.momentum = static_cast<float>(a.momentum * scalars.momentum_factor);
+  s.gradient_scale = static_cast<float>(scalars.gradient_scale);
+  s.noise_key = optim::noise::mixed(scalars.noise ^ t.array);
   s.begin = t.begin;
-  s.applies = a.step->applies;
+  s.applies = scalars.applies;
   if (is_frozen<rule>(t, s)) return;
   bool wide = aligned(t.weight) && aligned(t.gradient) && aligned(t.copy);
 #pragma unroll
@@ -189,6 +190,7 @@ __global__ void adjust_loss_scale_kernel(const AdjustLossScale a) {
   LossScale s = *a.loss_scale;
   const bool good = s.nonfinite == 0;
   if (!good) s.skipped++;
+  s.last_skipped = good ? 0 : 1;
   if (a.dynamic) {
     const optim::LossScaleState next = optim::next_loss_scale(a.rule, {s.scale, int64_t{s.good_steps}}, good);
     s.scale = static_cast<float>(next.scale);
@@ -204,7 +206,7 @@ __global__ void adjust_loss_scale_kernel(const AdjustLossScale a) {
 }  // namespace
 
 void update(const Update& s, cudaStream_t stream) {
-  DT_KERNEL_CHECK(s.step != nullptr, "the step is missing");
+  DT_KERNEL_CHECK(s.step.scalars != nullptr, "the step is missing");
   const UpdateArguments arguments{.tensors = s.table.tensors,
                                   .chunks = s.table.chunks,
                                   .scalars = s.scalars,

@@ -13,6 +13,7 @@
 #include "cuda/kernels/tensor.h"
 #include "optim/formulas.h"
 #include "optim/loss_scale.h"
+#include "optim/noise.h"
 
 namespace dtrain::cuda {
 
@@ -44,6 +45,15 @@ struct StepScalars {
   bool applies = true;         // false: the gradient is only added to a sum, for rules that accumulate gradients
 };
 
+// The scalars with which a step updates, of two: the host may queue a step before it knows whether the device skips the
+// step before it, so it prepares the step for both cases.
+struct StepChoice {
+  const StepScalars* scalars = nullptr;  // [0]: if the step before counted, [1]: if it was skipped
+  const uint32_t* skipped = nullptr;     // LossScale::last_skipped; null: 0
+  // To be called in kernels.
+  [[nodiscard]] DT_ELEMENT const StepScalars& chosen() const { return scalars[skipped == nullptr ? 0 : *skipped]; }
+};
+
 // The loss scale, and whether a step counts; in device memory. Initialize `scale` and `inverse` together, and the rest
 // with 0.
 struct LossScale {
@@ -52,7 +62,8 @@ struct LossScale {
   // Not 0: a value in a sum of gradients is not finite, so the step is skipped. A float, so that a group can sum it
   // over its ranks.
   float nonfinite = 0;
-  uint64_t skipped = 0;  // number of skipped steps since the start
+  uint64_t skipped = 0;       // number of skipped steps since the start
+  uint32_t last_skipped = 0;  // 1 if the step that adjust_loss_scale has ended was skipped, otherwise 0
   // The last array whose gradient is not finite, of those that this device has searched: UpdateTensor::array plus 1; 0:
   // none. bad_array is that of the current step, and ended_bad_array that of the step that adjust_loss_scale has ended.
   uint32_t bad_array = 0, ended_bad_array = 0;
@@ -84,7 +95,7 @@ struct Update {
   // The rule's clip and parameters. The other scalars vary with the tensor and the step.
   optim::Scalars scalars = {};
   double momentum = 0;
-  const StepScalars* step = nullptr;
+  StepChoice step = {};
   const float* nonfinite = nullptr;    // null: the update is never skipped
   const double* norm_rates = nullptr;  // result of find_norm_rates; null: the rule uses no norms
 };

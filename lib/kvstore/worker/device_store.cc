@@ -315,11 +315,16 @@ void DeviceStore::close(const Device& device, size_t bucket) {
   changed_.notify_all();
 }
 
-void DeviceStore::uncount_step(uint32_t samples) {
+void DeviceStore::decide_on_devices() {
+  decides_ = true;
+  for (Device& device : devices_) device.updater->decide_on_device();
+}
+
+void DeviceStore::settle_step(uint32_t samples, bool counts) {
   const MutexLock lock(mutex_);
-  next_step_--;
+  if (!counts) next_step_--;
   const auto processes = static_cast<uint32_t>(ranks() / devices_.size());
-  for (Device& device : devices_) device.updater->uncount_step(samples * processes);
+  for (Device& device : devices_) device.updater->settle(samples * processes, counts);
 }
 
 Result<> DeviceStore::wait_for_weights(DeviceBucket at) {

@@ -128,8 +128,8 @@ class DeviceStore final : public Store, private DeviceDecisions, private WorkerG
   [[nodiscard]] std::vector<uint32_t> members() const override DT_EXCLUDES(mutex_);
   Result<> renew(const std::vector<uint32_t>& members) override;
   Result<> go_back(std::span<const ParameterView> devices, const TrainingState& state, uint32_t giver) override;
-  void decide_on_devices() override { decides_ = true; }
-  void uncount_step(uint32_t samples) override DT_EXCLUDES(mutex_);
+  void decide_on_devices() override;
+  void settle_step(uint32_t samples, bool counts) override DT_EXCLUDES(mutex_);
 
   // Runs `work` in this thread. An Error ends the store's work on all devices.
   template <Work work>

@@ -44,6 +44,7 @@ Result<> Updater::bind(const ParameterView& view, std::span<const FlatInterval> 
   const size_t buckets = options_.bucket_begin.size();
   pieces_.clear();
   counters_.assign(buckets, {.samples = state.samples, .updates = state.updates, .rate_factor = state.rate_factor});
+  undecided_.assign(buckets, {});
   std::vector<std::vector<optim::LearnedArray>> groups(buckets);
   for (size_t bucket = 0; bucket < buckets; bucket++) {
     pieces_.push_back(pieces_of(bucket, owned));
@@ -89,19 +90,35 @@ optim::LearnedArray Updater::array_of(const Piece& piece) const {
 }
 
 void Updater::update(size_t bucket, uint32_t samples) {
-  Counters& counters = counters_[bucket];
+  Counters& decided = counters_[bucket];
+  Undecided& undecided = undecided_[bucket];
+  DT_CHECK(undecided.updates <= 1, "{} updates are not decided", undecided.updates);
   const auto begin = std::chrono::steady_clock::now();
-  if (samples > 0) optimizer_->update(bucket, update_step(options_.rule, {}, counters, samples));
+  if (samples > 0) {
+    Counters counters = decided;
+    counters.samples += undecided.samples;
+    counters.updates += undecided.updates;
+    optimizer_->update(bucket, update_step(options_.rule, {}, counters, samples),
+                       update_step(options_.rule, {}, decided, samples));
+  }
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   seconds_.store(seconds() + spent.count(), std::memory_order_relaxed);
-  counters.samples += samples;
-  counters.updates++;
+  if (decides_) {
+    undecided.samples += samples;
+    undecided.updates++;
+  } else {
+    decided.samples += samples;
+    decided.updates++;
+  }
 }
 
-void Updater::uncount_step(uint32_t samples) {
-  for (Counters& counters : counters_) {
-    counters.samples -= samples;
-    counters.updates--;
+void Updater::settle(uint32_t samples, bool counts) {
+  for (size_t bucket = 0; bucket < counters_.size(); bucket++) {
+    undecided_[bucket].samples -= samples;
+    undecided_[bucket].updates--;
+    if (!counts) continue;
+    counters_[bucket].samples += samples;
+    counters_[bucket].updates++;
   }
 }
 

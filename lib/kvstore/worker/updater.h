@@ -44,12 +44,14 @@ class Updater {
   // Computes new weights from the bucket's gradients, which are a sum over `samples` samples. 0 samples mean that a
   // worker has left the step out: only the number of updates changes. Does not allocate.
   void update(size_t bucket, uint32_t samples);
+  // Before the first update: from now on the device decides whether an update counts. settle() tells the decision, in
+  // the order of updates; only then the counters change. At most one update may be undecided when the next one begins,
+  // which is then prepared for both decisions.
+  void decide_on_device() { decides_ = true; }
+  void settle(uint32_t samples, bool counts);
 
   // The time spent in update() so far. Any thread may call it.
   [[nodiscard]] double seconds() const { return seconds_.load(std::memory_order_relaxed); }
-
-  // Takes the last update of all buckets back out of the counters, because it was skipped and changed no weights.
-  void uncount_step(uint32_t samples);
 
   // Sets the factor by which the schedule's learning rate is multiplied in the following updates.
   void set_rate_factor(double factor);
@@ -89,6 +91,12 @@ class Updater {
   // The parts of parameters in each bucket that are updated here, indexed by bucket.
   std::vector<std::vector<Piece>> pieces_;
   std::vector<Counters> counters_;  // samples and updates of each bucket, indexed by bucket
+  bool decides_ = false;            // whether decide_on_device() was called
+  // The samples and updates of each bucket that are not in counters_ yet, because they are not decided.
+  struct Undecided {
+    uint64_t samples = 0, updates = 0;
+  };
+  std::vector<Undecided> undecided_;
   std::atomic<double> seconds_ = 0;
 };
 

@@ -53,7 +53,9 @@ class NoStore final : public kvstore::Store, private kvstore::DeviceDecisions {
 
  private:
   void decide_on_devices() override {}
-  void uncount_step(uint32_t) override { next_--; }
+  void settle_step(uint32_t, bool counts) override {
+    if (!counts) next_--;
+  }
 
   const job::JobFlags& flags_;
   std::atomic<uint64_t> next_{0};  // the number of the next step, which the devices' threads write

@@ -145,11 +145,14 @@ struct Ended {
   std::string error;
   std::string files;
 
-  explicit Ended(ToyOptions options, const std::function<void(train::TrainSpec&)>& change = nullptr) {
+  explicit Ended(ToyOptions options, const std::function<void(train::TrainSpec&)>& change = nullptr,
+                 uint64_t stop_at = 1000) {
     train::TrainSpec spec = toy_spec(directory.path("net"), 2);
     spec.disp_batches = 100;  // no line with a speed
     if (change) change(spec);
-    ToyRun run(spec, std::move(options));
+    const std::atomic<bool> never = false;
+    StoppingCoordinator coordinator(never, stop_at);
+    ToyRun run(spec, std::move(options), &coordinator);
     const auto outcome = run.run();
     if (!outcome) error = outcome.error().text();
     lines = steady_lines(run, directory);

@@ -215,12 +215,23 @@ TEST_CASE("a value that is not finite on a device ends the run and is named as o
   }
 }
 
+namespace {
+
+// Every update has another learning rate, which depends on the steps that counted before it.
+const optim::ScheduleSpec kEachStepDiffers{
+    .base = 0.05, .kind = optim::ScheduleSpec::Kind::kCosine, .end_epochs = 2, .warmup_epochs = 0.5};
+
+}  // namespace
+
 TEST_CASE("steps that are not finite are skipped on devices as on the host", "[cuda][kvstore]") {
   for (const auto& change : {spoil_loss, spoil_gradient}) {
     for (const size_t count : {1, 2}) {
       const auto run = [&](bool on_device) {
         return Ended(with_change(devices(count, UpdateAt::kReplicas, on_device), change),
-                     [](train::TrainSpec& spec) { spec.on_nan = job::OnNan::kSkip; });
+                     [](train::TrainSpec& spec) {
+                       spec.on_nan = job::OnNan::kSkip;
+                       spec.schedule = kEachStepDiffers;
+                     });
       };
       Ended on_host = run(false), on_device = run(true);
       CHECK(on_host.error.empty());
@@ -229,6 +240,22 @@ TEST_CASE("steps that are not finite are skipped on devices as on the host", "[c
       for (std::string& line : on_host.lines) line = without_limit(line);
       check_same(on_device, on_host);
     }
+  }
+}
+
+// On the device, the trainer asks whether it may make a step before it knows whether the last one counts.
+TEST_CASE("a run on a device with skipped steps stops before the same step as one on the host", "[cuda][kvstore]") {
+  for (const uint64_t stop_at : {1, 2, 3, 4, 5}) {
+    INFO("stops before update " << stop_at);
+    const auto run = [&](bool on_device) {
+      return Ended(
+          with_change(devices(1, UpdateAt::kOwner, on_device), spoil_gradient),
+          [](train::TrainSpec& spec) { spec.on_nan = job::OnNan::kSkip; }, stop_at);
+    };
+    Ended on_host = run(false);
+    CHECK(on_host.error.empty());
+    for (std::string& line : on_host.lines) line = without_limit(line);
+    check_same(run(true), on_host);
   }
 }
 
@@ -247,8 +274,10 @@ TEST_CASE("the loss scale moves on devices as over the host", "[cuda][kvstore]")
       ToyOptions options = devices(count, UpdateAt::kShards, on_device);
       options.dtype = Type::kFloat16;
       options.change = overflow_float16;
-      return Ended(std::move(options),
-                   [](train::TrainSpec& spec) { spec.loss_scale = *train::LossScale::parse("dynamic"); });
+      return Ended(std::move(options), [](train::TrainSpec& spec) {
+        spec.loss_scale = *train::LossScale::parse("dynamic");
+        spec.schedule = kEachStepDiffers;
+      });
     };
     const Ended on_host = run(false), on_device = run(true);
     CHECK(std::ranges::any_of(on_host.lines,

@@ -114,18 +114,21 @@ class Network {
     }
   }
   void update(const StepScalars& step, const float* nonfinite = nullptr) const {
+    update(StepChoice{.scalars = &step}, nonfinite);
+  }
+  void update(const StepChoice& step, const float* nonfinite) const {
     const std::vector<double> rates = norm_rates(step);
     cuda::update({.rule = rule_of(spec_),
                   .table = table(),
                   .scalars = optim::scalars_of(spec_, {.norms = optim::Norms{}}),
                   .momentum = spec_.momentum,
-                  .step = &step,
+                  .step = step,
                   .nonfinite = nonfinite,
                   .norm_rates = rates.empty() ? nullptr : rates.data()},
                  nullptr);
   }
   // By tensor; none for a rule without norms.
-  [[nodiscard]] std::vector<double> norm_rates(const StepScalars& step) const {
+  [[nodiscard]] std::vector<double> norm_rates(const StepChoice& step) const {
     if (!optim::uses_norms(spec_)) return {};
     std::vector<int64_t> counts, first = {0};
     for (const Parameter& p : kParameters) {
@@ -141,7 +144,7 @@ class Network {
                      .first_chunk = first.data(),
                      .parameters = {parameters[0], parameters[1]},
                      .accumulated = optim::accumulated_updates(spec_),
-                     .step = &step,
+                     .step = step,
                      .squares = squares.data(),
                      .rates = rates.data()},
                     nullptr);
@@ -297,6 +300,23 @@ TEST_CASE("one gradient that is not finite is found wherever it is, and stops th
         const Results after = network.results();
         for (size_t k = 0; k < before.size(); k++) REQUIRE(same_bits(before[k], after[k]));
       }
+    }
+  }
+}
+
+TEST_CASE("an update has the scalars for what became of the step before", "[cuda]") {
+  for (const char* rule : {"sgd", "adam", "lars"}) {
+    const optim::OptimizerSpec spec{.name = rule};
+    const std::array scalars = {scalars_of(spec, 0), scalars_of(spec, 2)};
+    for (const bool skipped : {false, true}) {
+      INFO(rule << ", skipped " << skipped);
+      LossScale outcome{.nonfinite = skipped ? 2.0F : 0.0F};
+      adjust_loss_scale({.dynamic = false, .loss_scale = &outcome}, nullptr);
+      Network expected(spec), chosen(spec);
+      for (Network* network : {&expected, &chosen}) network->set_gradients(1, 1);
+      expected.update(scalars[skipped ? 1 : 0]);
+      chosen.update({scalars.data(), &outcome.last_skipped}, nullptr);
+      CHECK(chosen.results() == expected.results());
     }
   }
 }
