@@ -141,6 +141,14 @@ void DeviceGroup::skip_bad_steps(bool dynamic_scale) {
   for (const auto& executor : executors_) executor->skip_bad_steps(dynamic_scale);
 }
 
+bool DeviceGroup::keep_statistics() {
+  return std::ranges::all_of(executors_, [](const auto& executor) { return executor->keep_statistics(); });
+}
+
+void DeviceGroup::undo_statistics() {
+  for (const auto& executor : executors_) executor->undo_statistics();
+}
+
 bool DeviceGroup::skipped_update() {
   return std::ranges::any_of(executors_, [](const auto& executor) { return executor->skipped_update(); });
 }

@@ -53,6 +53,9 @@ class DeviceGroup {
   // returns true if any device has skipped the update, and bad_gradient() the last parameter of all devices.
   void set_loss_scale(const optim::LossScaleState& state);
   void skip_bad_steps(bool dynamic_scale);
+  // keep_statistics() returns whether all devices keep the statistics.
+  bool keep_statistics();
+  void undo_statistics();
   [[nodiscard]] optim::LossScaleState loss_scale() { return executors_.front()->loss_scale(); }
   bool skipped_update();
   std::optional<size_t> bad_gradient();

@@ -110,6 +110,15 @@ class Executor {
   // means no batch.
   virtual void announce(const Batch& batch) { static_cast<void>(batch); }
 
+  // For callers that may leave a step out: from now on each forward() in training first keeps the moving statistics,
+  // and undo_statistics() puts them back. False: the executor leaves this to the caller. An executor does it itself if
+  // its statistics would otherwise have to be copied to the host in each step.
+  virtual bool keep_statistics() { return false; }
+  virtual void undo_statistics() {}
+
+  // The view does not change. In training, the statistics in it are those of the last forward() when this function
+  // returns, so a caller that holds the view must call the function again before it reads or writes the statistics. It
+  // may wait for a device, so callbacks of a pass use a view that they hold.
   virtual const ParameterView& parameters() = 0;
   // Where the learned tensors are. With parameters_on_device this is an opaque view of device memory, and parameters()
   // is a copy on the host, which changes only by explicit copies (tensor/parameters.h). Otherwise it is parameters()

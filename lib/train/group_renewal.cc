@@ -60,6 +60,7 @@ Result<> GroupRenewal::renew() {
 
 // Another worker may be lost while the group is made, so all confirm that they have it.
 Result<> GroupRenewal::make_group() {
+  parts_.steps.complete_statistics();
   std::vector<uint32_t> members;
   for (int failures = 0;; failures++) {
     const bool has_changed = members != parts_.coordinator.live() || !parts_.coordinator.newcomers().empty();
@@ -95,6 +96,7 @@ Result<> GroupRenewal::go_to(uint64_t step) {
 
 Result<bool> GroupRenewal::share_statistics(uint64_t samples) {
   if (group_ == nullptr) {
+    parts_.steps.complete_statistics();
     DT_TRY_VOID(parts_.store.share_statistics(samples));
     return true;
   }

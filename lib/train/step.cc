@@ -24,11 +24,18 @@ kvstore::DeviceDecisions* begin_decisions(const StepParts& parts) {
   return decisions;
 }
 
+std::vector<ParameterView> views_of(exec::DeviceGroup& devices) {
+  std::vector<ParameterView> views;
+  for (size_t device = 0; device < devices.size(); device++) views.push_back(devices.parameters(device));
+  return views;
+}
+
 }  // namespace
 
 StepRunner::StepRunner(StepParts parts)
     : parts_(std::move(parts)),
       on_device_(parts_.devices.parameters_on_device()),
+      views_(views_of(parts_.devices)),
       decisions_(begin_decisions(parts_)),
       limit_(on_device_ ? std::numeric_limits<float>::infinity()
                         : summand_limit(parts_.workers * static_cast<uint32_t>(parts_.devices.size()))),
@@ -39,7 +46,8 @@ StepRunner::StepRunner(StepParts parts)
       }),
       ready_([this](size_t device, size_t bucket) { return on_bucket(device, bucket); }),
       sum_(parts_.devices.size()),
-      bad_gradient_(parts_.devices.size()) {}
+      bad_gradient_(parts_.devices.size()),
+      devices_keep_statistics_(holds_back() && parts_.devices.keep_statistics()) {}
 
 // Times a call to the store, which may update weights. Only calls on the first device's thread are counted.
 template <class Call>
@@ -67,7 +75,7 @@ Result<> StepRunner::time_pass(double& into, const Pass& pass) {
 }
 
 size_t StepRunner::end_of(size_t bucket) const {
-  return bucket_end(parts_.bucket_begin, bucket, parts_.devices.parameters().parameters.size());
+  return bucket_end(parts_.bucket_begin, bucket, views_.front().parameters.size());
 }
 
 std::string StepRunner::gradient_fault(const std::string& layer) const {
@@ -86,11 +94,11 @@ Error StepRunner::not_finite(const std::string& what, const std::string& layer) 
 // A step that does not end the update only adds its gradients to the sum.
 Result<> StepRunner::push(size_t device, size_t bucket) {
   if (!step_.ends_update) {
-    sum_.take(device, parts_.devices.parameters(device), parts_.bucket_begin[bucket], end_of(bucket));
+    sum_.take(device, views_[device], parts_.bucket_begin[bucket], end_of(bucket));
     return {};
   }
   if (sum_.samples() > 0) {
-    sum_.add_to(device, parts_.devices.parameters(device), parts_.bucket_begin[bucket], end_of(bucket));
+    sum_.add_to(device, views_[device], parts_.bucket_begin[bucket], end_of(bucket));
   }
   telemetry::Span span(timeline(), "hand over gradients", "push");
   span.with("bucket", bucket).with("step", step_.number);
@@ -111,8 +119,7 @@ Result<> StepRunner::push_all() {
 
 Result<> StepRunner::on_bucket(size_t device, size_t bucket) {
   if (on_device_) return push(device, bucket);
-  const std::string bad =
-      train::bad_gradient(parts_.devices.parameters(device), parts_.bucket_begin[bucket], end_of(bucket), limit_);
+  const std::string bad = train::bad_gradient(views_[device], parts_.bucket_begin[bucket], end_of(bucket), limit_);
   if (!holds_back()) {
     if (!bad.empty()) return tl::unexpected(not_finite(gradient_fault(), bad));
     return push(device, bucket);
@@ -145,6 +152,10 @@ void StepRunner::visit_statistics(const Visit& visit) {
   }
 }
 
+void StepRunner::complete_statistics() {
+  visit_statistics([](std::span<const float>) {});
+}
+
 void StepRunner::copy_statistics(std::vector<float>& into) {
   into.clear();
   visit_statistics([&](std::span<const float> values) { into.insert(into.end(), values.begin(), values.end()); });
@@ -164,7 +175,7 @@ Result<> StepRunner::push_zero_gradients() {
   step_.samples = 0;
   sum_.clear();
   for (size_t device = 0; device < parts_.devices.size(); device++) {
-    for (const ParameterSpan& p : parts_.devices.parameters(device).parameters) std::ranges::fill(p.gradient, 0.0F);
+    for (const ParameterSpan& p : views_[device].parameters) std::ranges::fill(p.gradient, 0.0F);
   }
   return push_all();
 }
@@ -177,7 +188,7 @@ Result<> StepRunner::launch(const data::LoadedBatch& batch, uint64_t step, bool 
   steps_[launched_++ % steps_.size()] = step_;
   for (std::string& bad : bad_gradient_) bad.clear();
   // The forward pass mixes the batch into the moving statistics, where a NaN would stay forever.
-  if (holds_back()) copy_statistics(kept_statistics_);
+  if (holds_back() && !devices_keep_statistics_) copy_statistics(kept_statistics_);
   parts_.devices.set_loss_scale(parts_.loss_scale.state());
   if (on_device_ && announced_ != batch.serial) DT_TRY_VOID(parts_.devices.announce({}));
   announced_ = 0;
@@ -241,7 +252,7 @@ Result<> StepRunner::check_loss() {
 // the bad value.
 std::string StepRunner::bad_gradient_on_devices() {
   const std::optional<size_t> parameter = parts_.devices.bad_gradient();
-  return parameter ? parts_.devices.parameters().parameters[*parameter].name : "?";
+  return parameter ? views_.front().parameters[*parameter].name : "?";
 }
 
 // Learns from the devices whether the step counts, and how their loss scale has changed.
@@ -273,7 +284,11 @@ Result<bool> StepRunner::push_or_skip_step() {
     DT_TRY_VOID(push_all());
     return true;
   }
-  restore_statistics(kept_statistics_);
+  if (devices_keep_statistics_) {
+    parts_.devices.undo_statistics();
+  } else {
+    restore_statistics(kept_statistics_);
+  }
   if (step_.ends_update) {
     skips_update_ = false;
     DT_TRY_VOID(push_zero_gradients());

@@ -92,6 +92,9 @@ class StepRunner {
   // Waits until the weights include the last step.
   Result<> wait_for_weights();
   // The moving statistics of all devices. Only for devices that use the host's memory, between steps.
+  // complete_statistics() makes those in the host's memory the ones of the last step, for users that hold the views of
+  // the devices.
+  void complete_statistics();
   void copy_statistics(std::vector<float>& into);
   void restore_statistics(std::span<const float> kept);
   // Forgets the steps that are not finished, after an error, so that they can be made again. Only for devices that use
@@ -149,6 +152,8 @@ class StepRunner {
 
   StepParts parts_;
   const bool on_device_;  // whether the parameters are in the device's memory
+  // The views of the devices, for weights and gradients. Asking for a view would complete its statistics.
+  const std::vector<ParameterView> views_;
   // Null unless the devices decide if a step counts. If they decide, the store counts a step only when the host knows
   // the decision.
   kvstore::DeviceDecisions* const decisions_;
@@ -167,7 +172,8 @@ class StepRunner {
   // Used while gradients are held back:
   bool skips_update_ = false;              // whether one of the steps for the next update is bad
   std::vector<std::string> bad_gradient_;  // for each device: the name of the first bad gradient in this step
-  std::vector<float> kept_statistics_;     // values of the moving statistics before the step
+  const bool devices_keep_statistics_;
+  std::vector<float> kept_statistics_;  // values of the moving statistics before the step, unless the devices keep them
 };
 
 }  // namespace dtrain::train

@@ -1,11 +1,12 @@
 // The learned tensors of a network: on the host, in pinned memory, and on a device, both in canonical form and in the
 // form that the network computes with.
 //
-// Either the host's or the device's copy is authoritative. If it is the host's, weights and statistics are copied to
-// the device for a pass, and gradients and statistics are copied back after it, interval by interval; so every store
-// that works on host memory also works with devices. If it is the device's (Options::parameters_on_device), a store
-// works on device_view(). An executor shares this object with the executors made from it with weights_of; only one of
-// them runs at a time.
+// Either the host's or the device's copy is authoritative. If it is the host's, weights are copied to the device for a
+// pass, and gradients are copied back after it, interval by interval; so every store that works on host memory also
+// works with devices. The moving statistics are copied only if the other side has changed them: training changes them
+// on the device in each step, and the host rarely needs them. If it is the device's copy
+// (Options::parameters_on_device), a store works on device_view(). An executor shares this object with the executors
+// made from it with weights_of; only one of them runs at a time.
 #pragma once
 
 #include <memory>
@@ -33,6 +34,8 @@ class DeviceParameters {
   [[nodiscard]] const exec::ParameterStore& host() const { return host_; }
   [[nodiscard]] const WeightForm& form(size_t parameter) const { return forms_[parameter]; }
 
+  // All statistics on the device.
+  [[nodiscard]] DeviceMemory& statistics() { return statistics_; }
   // Device pointers to the canonical float32 tensors, at the same offsets as on the host. Gradients exist only for
   // training.
   [[nodiscard]] float* weight(size_t parameter) const { return weights_at(place_of(parameter)); }
@@ -72,6 +75,10 @@ class DeviceParameters {
   void download_gradients(size_t first, size_t end, cudaStream_t stream) const;
   void upload_statistics(cudaStream_t stream) const;
   void download_statistics(cudaStream_t stream) const;
+  // If the host's copy is authoritative: whether the device has changed the statistics since the host last had them, so
+  // that they must not be replaced by those of the host.
+  [[nodiscard]] bool has_newer_statistics() const { return has_newer_statistics_; }
+  void set_newer_statistics(bool are_newer) { has_newer_statistics_ = are_newer; }
 
   // The size of the stored forms, which the device holds in addition to the canonical tensors, and the size of all.
   [[nodiscard]] size_t stored_bytes() const { return stored_.bytes(); }
@@ -86,6 +93,7 @@ class DeviceParameters {
   exec::ParameterStore host_;
   std::vector<WeightForm> forms_;
   DeviceMemory weights_, gradients_, statistics_, stored_;
+  bool has_newer_statistics_ = false;
   CudaEvent used_;
   // Indexed by parameter: offset in stored_, in bytes. Used only for parameters whose form is not canonical.
   std::vector<size_t> stored_offset_;

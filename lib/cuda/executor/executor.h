@@ -9,8 +9,9 @@
 //   batch     copies the batch to the device             the last pass that reads the same memory
 //   compute   runs the program                           batch; copy (HostExecutor: weights); the store's last work
 //   store     what a store or a group does on the device  compute: the part that completes the bucket
-//   copy      moves weights, gradients, statistics and   compute: the results; store: sums that go to the host
-//             results between host and device
+//   copy      moves weights, gradients and results       compute: the results; store: sums that go to the host
+//             between host and device, and statistics
+//             when the host asks for them or changes them
 // The host waits only for data that it is about to read, and where the contract requires it. Two steps of a
 // DeviceExecutor may be queued at the same time, so what passes between the host and a step exists twice
 // (StoreStream::turn).

@@ -16,7 +16,37 @@ void HostExecutor::prepare() {
 
 const ParameterView& HostExecutor::parameters() {
   finish_results();
+  if (!parameters_->has_newer_statistics()) return view_;
+  DT_CUDA(cudaSetDevice(device_));
+  parameters_->begin_use(copy_.get());
+  {
+    const DeviceSpans::Span span = span_of_copy("copy statistics to the host");
+    parameters_->download_statistics(copy_.get());
+  }
+  DT_CUDA(cudaEventRecord(uploaded_.get(), copy_.get()));
+  store_->await(uploaded_.get());
+  parameters_->set_newer_statistics(false);
   return view_;
+}
+
+bool HostExecutor::keep_statistics() {
+  DT_CHECK(training(), "inference does not change the statistics");
+  DT_CUDA(cudaSetDevice(device_));
+  kept_statistics_ = DeviceMemory(parameters_->statistics().bytes());
+  return true;
+}
+
+void HostExecutor::undo_statistics() {
+  DT_CUDA(cudaSetDevice(device_));
+  parameters_->begin_use(copy_.get());
+  copy_statistics(kept_statistics_, parameters_->statistics());
+  parameters_->end_use(copy_.get());
+}
+
+// Does nothing if no statistics are kept.
+void HostExecutor::copy_statistics(const DeviceMemory& from, const DeviceMemory& to) {
+  if (kept_statistics_.bytes() == 0) return;
+  DT_CUDA(cudaMemcpyAsync(to.at(0), from.at(0), from.bytes(), cudaMemcpyDeviceToDevice, copy_.get()));
 }
 
 Result<> HostExecutor::forward(const exec::Batch& batch, const exec::WeightsWait& wait) {
@@ -29,6 +59,7 @@ Result<> HostExecutor::forward(const exec::Batch& batch, const exec::WeightsWait
   DT_CUDA(cudaEventRecord(uploaded_.get(), copy_.get()));
   follow(compute_.get(), copy_.get());
   if (result) download_results();
+  if (result && training()) parameters_->set_newer_statistics(true);
   parameters_->end_use(copy_.get());
   // When this function returns, even with an error, the caller may change the batch, weights and statistics on the
   // host. So wait for their copies to the device, which end long before the program has run.
@@ -44,8 +75,11 @@ void HostExecutor::begin_forward(const exec::Batch& batch) {
   parameters_->begin_use(copy_.get());
   stage_batch(batch);
   follow(batch_.get(), compute_.get());
-  const DeviceSpans::Span span = span_of_copy("copy statistics to the device");
-  parameters_->upload_statistics(copy_.get());
+  if (!parameters_->has_newer_statistics()) {
+    const DeviceSpans::Span span = span_of_copy("copy statistics to the device");
+    parameters_->upload_statistics(copy_.get());
+  }
+  copy_statistics(parameters_->statistics(), kept_statistics_);
   if (loss_scale_ != nullptr) loss_scale_->upload(copy_.get());
 }
 
@@ -69,7 +103,6 @@ void HostExecutor::upload_bucket(size_t bucket) {
 }
 
 void HostExecutor::download_results() {
-  if (training()) parameters_->download_statistics(copy_.get());
   copy_results(0);
   DT_CUDA(cudaEventRecord(results_[0].copied.get(), copy_.get()));
   results_pending_ = true;

@@ -51,12 +51,13 @@ TEST_CASE("weights are read only between their wait and their announcement, as l
 TEST_CASE("a bucket is announced before earlier layers have run", "[cuda][exec]") {
   const cuda::emulator::LateStreams late;
   auto executor = compile(options_with({0, 12}));
-  fill_parameters(executor->parameters(), Values::kFloats, 1);
+  const ParameterView& view = executor->parameters();
+  fill_parameters(view, Values::kFloats, 1);
   const HostBatch batch = random_batch(1);
-  std::ranges::fill(executor->parameters().parameters[0].gradient, -1.0F);
+  std::ranges::fill(view.parameters[0].gradient, -1.0F);
   REQUIRE(executor->forward(batch.view(), no_wait));
   REQUIRE(executor->backward([&](size_t bucket) -> Result<> {
-    const bool untouched = executor->parameters().parameters[0].gradient[0] == -1.0F;
+    const bool untouched = view.parameters[0].gradient[0] == -1.0F;
     CHECK(untouched == (bucket == 1));
     return {};
   }));

@@ -3,8 +3,8 @@
 
 #include "cuda/executor/host_executor.h"
 #include "on_device_runs.h"
-
 #include "support/catch.h"
+#include "train/fakes.h"
 
 using namespace dtrain;
 using namespace dtrain::train::test;
@@ -171,6 +171,66 @@ TEST_CASE("a device that waits in vain for gradients of others says so and cance
   CHECK(called_off == std::vector<std::string>{"a rank did not join"});
 }
 
+namespace {
+
+// How often as many bytes were copied between the host and the device.
+size_t copies_of(size_t bytes, const cuda::emulator::Session& session) {
+  return static_cast<size_t>(std::ranges::count_if(session.records(), [&](const cuda::emulator::Record& record) {
+    return (record.name == "copy to host" || record.name == "copy to device") &&
+           record.bytes == static_cast<int64_t>(bytes);
+  }));
+}
+
+}  // namespace
+
+// Also if steps may be left out, so that the statistics must be put back.
+TEST_CASE("statistics are copied only when the host asks for them or has changed them", "[cuda][kvstore]") {
+  struct Way {
+    Type type;
+    job::OnNan on_nan;
+    const char* loss_scale;
+  };
+  for (const Way& way : {Way{Type::kFloat32, job::OnNan::kFail, "none"},
+                         {Type::kFloat32, job::OnNan::kSkip, "none"},
+                         {Type::kFloat16, job::OnNan::kFail, "dynamic"}}) {
+    INFO(way.loss_scale << ", on nan " << static_cast<int>(way.on_nan));
+    const graph::Graph graph = toy_network();
+    exec::DeviceGroup devices(
+        must(cuda::test::emulated_backend()->compile(
+            graph, {.batch_size = kToyBatch, .inputs = {{.shape = {1, 6, 6}}}, .dtype = way.type})),
+        kToyBatch);
+    std::ranges::fill(devices.parameters().all_weights, 0.1F);
+    Waits waits;
+    const auto store = make_store({}, {}, devices, {.update_at = UpdateAt::kOwner}, waits);
+    must(store->initialize({&devices.device_parameters(), 1}, {}));
+    train::StepRunner runner({.graph = graph,
+                              .inputs = {{.shape = {1, 6, 6}}},
+                              .devices = devices,
+                              .bucket_begin = {0},
+                              .store = *store,
+                              .on_nan = way.on_nan,
+                              .loss_scale = must(train::LossScale::parse(way.loss_scale)),
+                              .log = Log::silent()});
+    const std::vector<float> pixels(static_cast<size_t>(kToyBatch) * 36, 0.5F);
+    const std::vector<float> labels(static_cast<size_t>(kToyBatch), 1);
+    const size_t bytes = devices.parameters().all_statistics.size_bytes();
+    const auto step = [&](uint64_t number) {
+      const cuda::emulator::Session session;
+      REQUIRE(run_step(runner, {Batch::of(pixels, labels), kToyBatch}, number));
+      return copies_of(bytes, session);
+    };
+    CHECK(step(0) == 1);
+    for (uint64_t number = 1; number < 5; number++) CHECK(step(number) == 0);
+    {
+      const cuda::emulator::Session session;
+      for (int time = 0; time < 2; time++) CHECK(devices.parameters().all_statistics[0] != 0);
+      CHECK(copies_of(bytes, session) == 1);
+    }
+    CHECK(step(5) == 1);
+    CHECK(step(6) == 0);
+  }
+}
+
 TEST_CASE("a run with the parameters on devices continues from its checkpoint with the same bits", "[cuda][kvstore]") {
   for (const size_t count : {1, 2}) {
     const ToyOptions options = devices(count, UpdateAt::kShards, true);
@@ -227,11 +287,10 @@ TEST_CASE("steps that are not finite are skipped on devices as on the host", "[c
   for (const auto& change : {spoil_loss, spoil_gradient}) {
     for (const size_t count : {1, 2}) {
       const auto run = [&](bool on_device) {
-        return Ended(with_change(devices(count, UpdateAt::kReplicas, on_device), change),
-                     [](train::TrainSpec& spec) {
-                       spec.on_nan = job::OnNan::kSkip;
-                       spec.schedule = kEachStepDiffers;
-                     });
+        return Ended(with_change(devices(count, UpdateAt::kReplicas, on_device), change), [](train::TrainSpec& spec) {
+          spec.on_nan = job::OnNan::kSkip;
+          spec.schedule = kEachStepDiffers;
+        });
       };
       Ended on_host = run(false), on_device = run(true);
       CHECK(on_host.error.empty());
