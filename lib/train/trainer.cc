@@ -242,11 +242,14 @@ Result<> Trainer::Impl::begin() {
   divided_among_ = parts_.coordinator.live();
   job_text_ = spec_.job_text;
   began_with_model_ = agreed.began_with_model;
-  if (parts_.divide) DT_TRY_VOID(parts_.coordinator.begin_training(agreed.position.updates));
   DT_TRY_VOID(begin_from(agreed));
-  if (!spec_.goes_back || !began_with_model_) return {};
-  // Only the first worker can read the model, so the run goes back to this checkpoint rather than to its beginning.
-  return saver_.save_last({std::move(start.metric_sums), std::move(start.loss_scales)});
+  if (spec_.goes_back && began_with_model_) {
+    // Only the first worker can read the model, so the run goes back to this checkpoint rather than to its beginning.
+    // It is complete before a worker may be lost.
+    DT_TRY_VOID(saver_.save_last({std::move(start.metric_sums), std::move(start.loss_scales)}));
+    DT_TRY_VOID(saver_.finish());
+  }
+  return parts_.divide ? parts_.coordinator.begin_training(agreed.position.updates) : Result<>();
 }
 
 Result<> Trainer::Impl::begin_from(const AgreedStart& agreed) {
