@@ -38,7 +38,7 @@ constexpr std::array kKinds = {"dist_sync -s 2",
                                "dist_sync -s 2 --backup 1"};
 
 constexpr uint64_t kJoinerRank = 3;   // --max-workers 4
-constexpr double kJobSeconds = 90;    // the latest end of a job after its start
+constexpr double kJobSeconds = 180;   // the latest end of a job after its start
 constexpr double kTrainSeconds = 20;  // a job without a last epoch is stopped when all faults have come, or after this
 constexpr double kStayMax = 5;        // a worker that has joined and meets no fault is told to leave after this
 constexpr double kGrace = 40;         // --scheduler-grace, for which a worker that joins looks for the job, and noise
@@ -240,7 +240,7 @@ class FaultyJob {
     if (!plan_.may_fail) changes += "--max-restarts 9 ";
     if (plan_.divides_at_once) changes += "--reshare now ";
     const std::vector<std::string> more = command_line(changes.c_str(), "--save-every 0.7s --inject", rules,
-                                                       "--num-epochs", plan_.is_endless ? "100000" : "20");
+                                                       "--num-epochs", plan_.is_endless ? "100000" : "12");
     if (!has_servers) return jobs_.command(run_dir_, more);
     return jobs_.command(run_dir_, command_line(more, "--trace-events", jobs_.path(run_dir_ + ".events")));
   }

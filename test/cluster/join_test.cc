@@ -74,7 +74,7 @@ TEST_CASE("a worker that stood still joins again without starting again, but not
   const std::string log = jobs.text_of("run/worker-" + std::to_string(kind.victim) + ".log");
   CHECK(contains(log, "; this process joins the job again"));
   const bool is_refused =
-      contains(log, "cannot join the job again: this worker has been lost 3 times within 10 minutes");
+      contains(end.output, "cannot join the job again: this worker has been lost 3 times within 10 minutes");
   CHECK(is_refused == (kind.times == 3));
 }
 

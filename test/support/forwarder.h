@@ -57,11 +57,6 @@ class Forwarder {
     cuts_.push_back({how, text});
     (void)!::write(wake_.get(), "", 1);
   }
-  // From now on, cuts no new connection. Those that are cut stay so.
-  void mend() {
-    const MutexLock lock(mutex_);
-    cuts_.clear();
-  }
 
  private:
   struct Rule {

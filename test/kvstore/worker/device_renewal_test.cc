@@ -252,7 +252,7 @@ TEST_CASE("a run goes back to the weights, statistics and state of one worker, a
   fill(all[1]->arrays().statistic(0), 7);
 
   const auto go_back = [&](Worker* worker) {
-    TrainingState state{.samples = earlier.samples, .updates = earlier.updates};
+    TrainingState state{.slots = {}, .samples = earlier.samples, .updates = earlier.updates};
     if (worker == all[1]) state = earlier;
     return worker->group().go_back({&worker->arrays().view(), 1}, state, 2);
   };
