@@ -23,8 +23,8 @@ inline constexpr std::string_view kStepEvent = "step";
 // without completing files, or SIGSTOP, so that it stands still until someone sends it SIGCONT.
 struct FailPoint {
   std::string event = std::string(kStepEvent);  // kStepEvent or the name of a message
-  uint64_t number = 0;   // the step, counted from 0; or the number of the message among those of this name, from 1
-  double later_ms = 0;   // time after the event
+  uint64_t number = 0;  // the step, counted from 0; or the number of the message among those of this name, from 1
+  double later_ms = 0;  // time after the event
   int signal = SIGKILL;
   bool operator==(const FailPoint&) const = default;
 };

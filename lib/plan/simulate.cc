@@ -144,7 +144,8 @@ Result<> apply_inject(const job::Inject& inject, Setting& setting) {
     if (!is_worker) continue;
     double& ms = setting.step_ms[static_cast<size_t>(host)];
     ms = std::max(ms, faults.step_ms);
-    for (const FailPoint& point : faults.points) setting.kills.push_back({static_cast<sync::Worker>(host), point.number});
+    for (const FailPoint& point : faults.points)
+      setting.kills.push_back({static_cast<sync::Worker>(host), point.number});
   }
   setting.network_faults.seed = inject.seed.value_or(0);
   return {};

@@ -13,8 +13,8 @@ namespace dtrain::rpc {
 
 using Interceptors = std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>;
 
-// Interceptors for a channel that report each message to `points`, by the names of job::fault_messages(): a message that
-// is about to be sent, or that has been received but has had no effect yet. None if `points` is null.
+// Interceptors for a channel that report each message to `points`, by the names of job::fault_messages(): a message
+// that is about to be sent, or that has been received but has had no effect yet. None if `points` is null.
 Interceptors message_counters(std::shared_ptr<FailPoints> points);
 
 }  // namespace dtrain::rpc

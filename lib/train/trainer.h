@@ -53,8 +53,8 @@ struct TrainParts {
   ValidationWatch* validation_watch = nullptr;  // observes each validation; may be null
   kvstore::Store& store;
   job::Coordinator& coordinator;
-  Waits& waits;            // where the trainer lists work that takes long, such as validation
-  Pacer* pacer = nullptr;  // paces the steps (--inject step-ms); null: as fast as possible
+  Waits& waits;                         // where the trainer lists work that takes long, such as validation
+  Pacer* pacer = nullptr;               // paces the steps (--inject step-ms); null: as fast as possible
   FailPoints* fail_points = nullptr;    // are told of each step; null: are not
   telemetry::Tracer* tracer = nullptr;  // records the steps; null: no step is traced
   telemetry::Registry& registry;        // metrics of this process

@@ -279,8 +279,8 @@ TEST_CASE("of two workers of a group that cannot reach each other one leaves, an
                    hosts->options(dir.path()));
   await_output(launcher, "Time cost=", kHostsStartSeconds);
   hosts->cut_between(1, 2);
-  const bool is_noticed = launcher.wait_for_output("worker 2 was lost: it and worker 1 could not connect to each other",
-                                                   kHostsJobSeconds);
+  const bool is_noticed =
+      launcher.wait_for_output("worker 2 was lost: it and worker 1 could not connect to each other", kHostsJobSeconds);
   const bool continues = launcher.wait_for_output("workers 0, 1 continue with step ", kHostsJobSeconds);
   launcher.signal(SIGTERM);
   const Ended end = launcher.wait(kHostsJobSeconds);

@@ -84,8 +84,7 @@ Result<> parse_number(std::string_view text, FailPoint& point) {
   const size_t plus = std::min(text.find('+'), text.size());
   DT_TRY_VOID(parse_value(text.substr(0, plus), point.number));
   if (plus == text.size()) return {};
-  if (!text.ends_with("ms"))
-    return fail(Code::kUsage, "'{}' does not have the form N+MSms, such as 3+20ms", text);
+  if (!text.ends_with("ms")) return fail(Code::kUsage, "'{}' does not have the form N+MSms, such as 3+20ms", text);
   return parse_ms(text.substr(plus + 1, text.size() - plus - 3), point.later_ms);
 }
 
@@ -151,8 +150,7 @@ void append_points(const char* key, const Rules<FailPoint>& rules, std::vector<s
   for (const Inject::Rule<FailPoint>& rule : rules) {
     const FailPoint& point = rule.value;
     const std::string later = point.later_ms > 0 ? fmt::format("+{}ms", format_value(point.later_ms)) : "";
-    parts.push_back(
-        fmt::format("{}={}@{}:{}{}", key, to_text(rule.where.value()), point.event, point.number, later));
+    parts.push_back(fmt::format("{}={}@{}:{}{}", key, to_text(rule.where.value()), point.event, point.number, later));
   }
 }
 
@@ -166,9 +164,9 @@ void append_names(const Rules<Value>& rules, std::vector<ProcessName>& names) {
 }  // namespace
 
 std::vector<std::string> fault_messages() {
-  return {"join",      "join_reply", "barrier", "barrier_reply", "done",  "done_reply", "hello",
-          "heartbeat", "held",       "stop",    "drain",         "border", "trace_now", "alive",
-          "hold",      "stop_after", "stop_job", "finish",       "view",  "leave",      "data"};
+  return {"join",      "join_reply", "barrier",  "barrier_reply", "done",   "done_reply", "hello",
+          "heartbeat", "held",       "stop",     "drain",         "border", "trace_now",  "alive",
+          "hold",      "stop_after", "stop_job", "finish",        "view",   "leave",      "data"};
 }
 
 bool Inject::counts_messages() const {

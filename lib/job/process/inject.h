@@ -28,11 +28,11 @@ struct InjectDelay {
 
 // The faults of one process.
 struct Faults {
-  double drop = 0, dup = 0;              // probability for each message that the process sends, 0 to 1
-  InjectDelay delay = {};                // delay of each message that the process sends
-  double step_ms = 0;                    // workers only: every step takes at least this long
-  double index_ms = 0;                   // workers only: indexing a record file takes at least this long
-  std::vector<FailPoint> points = {};    // at most one that kills and one that stops the process
+  double drop = 0, dup = 0;            // probability for each message that the process sends, 0 to 1
+  InjectDelay delay = {};              // delay of each message that the process sends
+  double step_ms = 0;                  // workers only: every step takes at least this long
+  double index_ms = 0;                 // workers only: indexing a record file takes at least this long
+  std::vector<FailPoint> points = {};  // at most one that kills and one that stops the process
   bool operator==(const Faults&) const = default;
 };
 
@@ -46,7 +46,7 @@ struct Inject {
   std::vector<Rule<double>> drop, dup, step_ms, index_ms;
   std::vector<Rule<InjectDelay>> delay;
   std::vector<Rule<FailPoint>> kill, stop;  // `where` is always set
-  std::optional<uint64_t> seed;      // seed of all random draws; nullopt: 0
+  std::optional<uint64_t> seed;             // seed of all random draws; nullopt: 0
 
   [[nodiscard]] bool empty() const { return *this == Inject{}; }
   // True if there are rules about messages. They apply only to messages to servers.
@@ -59,9 +59,9 @@ struct Inject {
   bool operator==(const Inject&) const = default;
 };
 
-// The names of messages at which a process can be killed or stopped. A name with _reply is the answer to the call of the
-// name before; "data" is any message between a worker and a server, in either direction; the others are messages of the
-// control stream. Only the process that calls counts a message: a worker, or a server that talks to the scheduler.
+// The names of messages at which a process can be killed or stopped. A name with _reply is the answer to the call of
+// the name before; "data" is any message between a worker and a server, in either direction; the others are messages of
+// the control stream. Only the process that calls counts a message: a worker, or a server that talks to the scheduler.
 std::vector<std::string> fault_messages();
 
 // Code::kUsage names a rule that is unknown, that is given twice for one process, or whose value is malformed or out of

@@ -239,8 +239,8 @@ Result<> check_inject(const Flags& flags) {
     return fail(Code::kUsage, "--inject {}: drop, dup and delay apply to messages to servers, but {} has no servers",
                 text, job.scheme.kv_store);
   }
-  return check_processes(inject, {.workers = std::max(job.num_workers, job.scheme.max_workers),
-                                  .servers = job.num_servers});
+  return check_processes(inject,
+                         {.workers = std::max(job.num_workers, job.scheme.max_workers), .servers = job.num_servers});
 }
 
 Result<> resolve_network(NetworkFlags& network) {

@@ -25,8 +25,8 @@ class Process {
   // "server" or "scheduler".
   static Result<Process> open(const job::Flags& flags, const Signals& signals, const std::string& name);
 
-  // Sets the rank, once it is known, or a new one. From then on the log's prefix is Node[RANK] for a worker and Node[server RANK] for
-  // a server, and the log is copied to RUN_DIR/NAME-RANK.log and to --log-file.
+  // Sets the rank, once it is known, or a new one. From then on the log's prefix is Node[RANK] for a worker and
+  // Node[server RANK] for a server, and the log is copied to RUN_DIR/NAME-RANK.log and to --log-file.
   Result<> take_rank(uint32_t rank);
 
   job::Flags flags;
