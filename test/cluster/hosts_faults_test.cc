@@ -3,6 +3,7 @@
 // error that names the file that cannot be written, and leaves nothing behind.
 
 #include <array>
+#include <chrono>
 #include <memory>
 
 #include "base/file.h"
@@ -34,7 +35,7 @@ constexpr int kFirstWorker = 1, kWorkers = 3;
 
 class JobOnHosts {
  public:
-  JobOnHosts(Hosts& hosts, const TempDir& dir, const std::string& kind, const std::string& policy) : hosts_(hosts) {
+  JobOnHosts(Hosts& hosts, const TempDir& dir, const std::string& kind, const std::string& policy) {
     std::string places = hosts.address(0) + (contains(kind, "-s 0") ? " spare=1\n" : " role=server\n");
     for (int i = 0; i < kWorkers; i++) places += hosts.address(kFirstWorker + i) + " role=worker\n";
     must(write_file_atomic(dir.path("hosts"), places));
@@ -49,7 +50,7 @@ class JobOnHosts {
         hosts.options(dir.path()));
   }
 
-  // Whether the job trains on, on any worker: a line of a later moment appears.
+  // Whether a worker reports its training again within this time.
   [[nodiscard]] bool trains(double seconds) {
     const size_t before = launcher_->output().size();
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
@@ -63,7 +64,6 @@ class JobOnHosts {
   [[nodiscard]] Process& launcher() { return *launcher_; }
 
  private:
-  Hosts& hosts_;
   std::unique_ptr<Process> launcher_;
 };
 
