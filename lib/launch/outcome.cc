@@ -85,8 +85,11 @@ std::string describe(const Ended& ended) {
 
 std::optional<size_t> root_cause(const std::vector<Ended>& ended) {
   std::optional<size_t> root;
+  bool all_said_goodbye = false;
   for (size_t i = 0; i < ended.size(); i++) {
-    if (code_of(ended[i]) == job::kExitOk) continue;
+    const int code = code_of(ended[i]);
+    if (ended[i].role == "scheduler") all_said_goodbye |= code == job::kExitOk || code == job::kExitPreempted;
+    if (code == job::kExitOk || (ended[i].lost && all_said_goodbye)) continue;
     if (!root || distance(ended[i]) < distance(ended[*root])) root = i;
   }
   return root;

@@ -56,7 +56,8 @@ std::string describe(const Ended& ended);
 // The order of preference is: a process that failed for a reason of its own; one that passes on such a reason; one that
 // was killed by a signal that the launcher did not send, or lost with its host; one that lost a peer; one that the
 // launcher had to kill; one that was stopped; one that lost a peer while the job was being stopped. Among equals, the
-// earliest.
+// earliest. A host that is lost after the scheduler has ended with 0 or 75 is no failure, because the scheduler ends in
+// this way only when all processes have said goodbye.
 std::optional<size_t> root_cause(const std::vector<Ended>& ended);
 
 // 0 only if every process ended with 0; otherwise the code of the root cause.

@@ -48,6 +48,15 @@ TEST_CASE("a stopped job has exit code 75 unless a process had to be killed", "[
   CHECK(job_code({killed("scheduler", SIGKILL, true), left("worker", 75, true)}) == 5);
 }
 
+TEST_CASE("a host that is lost after its job has ended is no failure", "[launch]") {
+  Ended server = left("server", 0);
+  server.lost = true;
+  CHECK(job_code({left("worker", 75), left("scheduler", 75), server}) == 75);
+  CHECK(job_code({left("worker", 0), left("scheduler", 0), server}) == 0);
+  CHECK(job_code({left("worker", 75), server, left("scheduler", 75)}) == 5);
+  CHECK(job_code({left("worker", 75), left("scheduler", 5), server}) == 5);
+}
+
 TEST_CASE("the end of a process is described in words", "[launch]") {
   CHECK(describe(left("worker", 7)) == "ended with code 7 (data)");
   CHECK(describe(killed("worker", SIGKILL)) == "was killed by signal 9 (Killed)");
