@@ -183,7 +183,7 @@ TEST_CASE("a launcher that is killed leaves no process on any host", "[hosts]") 
 
 // Neither side is told that the network is cut. Heartbeats and ssh's keep-alive notice it here, and on the host the
 // agent notices that the launcher is silent.
-TEST_CASE("a host that is cut off ends the job, and its processes end too", "[hosts-cut]") {
+TEST_CASE("a host that is cut off ends the job, and its processes end too", "[hosts-cut][long]") {
   const auto hosts = make_or_skip<Hosts>(2);
   if (hosts == nullptr) return;
   const TempDir dir;
@@ -227,7 +227,7 @@ Ended run_with_cut_host(Hosts& hosts, const TempDir& dir, const std::vector<std:
 }  // namespace
 
 // Worker 0 on the host that is cut off may no longer write to the shared disk.
-TEST_CASE("a job whose host is cut off continues with the spare host", "[hosts-cut]") {
+TEST_CASE("a job whose host is cut off continues with the spare host", "[hosts-cut][long]") {
   const auto hosts = make_or_skip<Hosts>(3);
   if (hosts == nullptr) return;
   const TempDir dir;

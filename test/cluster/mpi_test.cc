@@ -141,7 +141,7 @@ TEST_CASE("nothing of a job of mpirun stays behind, whoever ends", "[mpi]") {
   CHECK(mpirun_has_ended(dir));
 }
 
-TEST_CASE("a job of mpirun is started again", "[mpi]") {
+TEST_CASE("a job of mpirun is started again", "[mpi][long]") {
   const std::string mpirun = GENERATE(kOpenMpi, kMpich);
   const auto hosts = hosts_or_skip(mpirun);
   if (hosts == nullptr) return;
@@ -163,7 +163,7 @@ TEST_CASE("a job of mpirun is started again", "[mpi]") {
 
 // As when a node loses power: nobody is told. Heartbeats and the connection to the agent notice it here, and on the
 // host the agent notices that the launcher is silent.
-TEST_CASE("a host that dies ends a job of mpirun, which names it", "[mpi-cut]") {
+TEST_CASE("a host that dies ends a job of mpirun, which names it", "[mpi-cut][long]") {
   const auto hosts = hosts_or_skip(kOpenMpi);
   if (hosts == nullptr) return;
   const TempDir dir;

@@ -1,4 +1,4 @@
-// One whole job of real processes, small enough to run under a sanitizer. The suites asan and tsan run it.
+// One whole job of real processes, small enough to run with a program that was built with a sanitizer.
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"

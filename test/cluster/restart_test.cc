@@ -1,6 +1,7 @@
 // A process of a job is killed (-9) at a random moment, and the launcher starts the job again (--max-restarts). What
 // must hold: the job trains to its end, and with --deterministic the result has the bits of a run without the kill.
 
+#include <array>
 #include <csignal>
 
 #include "base/file.h"
@@ -20,6 +21,11 @@ using dtrain::test::contains;
 namespace {
 
 constexpr double kRunSeconds = 240;
+
+constexpr std::array kKinds = {"-n 2 -s 2 --kv-store dist_sync --deterministic 1 --save-every 0.2s",
+                               "-n 2 -s 2 --kv-store dist_async --save-every 0.2s",
+                               "-n 2 -s 2 --kv-store dist_ssync --staleness 1", "-n 2 -s 2 --kv-store dist_gsync",
+                               "-n 2 -s 0 --kv-store allreduce --deterministic 1 --save-every 0.2s"};
 
 class Jobs {
  public:
@@ -76,15 +82,13 @@ class Jobs {
 }  // namespace
 
 TEST_CASE("a job whose process is killed trains to its end after a restart", "[restart]") {
-  const std::string kind =
-      GENERATE("-n 2 -s 2 --kv-store dist_sync --deterministic 1 --save-every 0.2s",
-               "-n 2 -s 2 --kv-store dist_async --save-every 0.2s", "-n 2 -s 2 --kv-store dist_ssync --staleness 1",
-               "-n 2 -s 2 --kv-store dist_gsync", "-n 2 -s 0 --kv-store allreduce --deterministic 1 --save-every 0.2s");
+  const std::string kind = kKinds[GENERATE(from_range(drawn_kinds("DTRAIN_RESTART_SEEDS", kKinds.size())))];
   INFO(kind);
   const Jobs jobs(command_line(kind.c_str()));
   const bool is_exact = contains(kind, "deterministic");
   if (is_exact) REQUIRE(jobs.run("whole", {}).code == 0);
-  // By default, a job of each kind is killed once. DTRAIN_RESTART_SEEDS=1-100 kills each kind a hundred times.
+  // By default, a job of each of these kinds is killed once. DTRAIN_RESTART_SEEDS=1-100 kills all kinds a hundred
+  // times.
   const auto [first, last] = drawn_seeds("DTRAIN_RESTART_SEEDS");
   for (uint64_t seed = first; seed <= last; seed++) {
     INFO("seed " << seed);

@@ -137,7 +137,7 @@ TEST_CASE("a run stopped in mid-epoch goes on with another number of workers, se
 }
 
 // adam's steps depend on the number of the update, and every step has a rate of its own.
-TEST_CASE("adam with a warm-up and a cosine resumes with the bytes of an uninterrupted run", "[resume]") {
+TEST_CASE("adam with a warm-up and a cosine resumes with the bytes of an uninterrupted run", "[resume][long]") {
   const std::vector<std::string> one, several = command_line("-n 2 -s 2 --kv-store dist_sync --deterministic 1");
   for (const std::vector<std::string>& processes : {one, several}) {
     const Runs runs(command_line(processes, "--optimizer adam --lr-scheduler cosine --lr-warmup-epochs 1.5"));

@@ -32,16 +32,6 @@ constexpr std::array kKinds = {"dist_sync --save-every 0.3s --eval-batches-inter
 
 constexpr const char* kPace = "--inject step-ms=6 --max-restarts 9";
 
-// The numbers of the kinds of jobs that the test runs: all if DTRAIN_ROLLBACK_SEEDS names seeds; otherwise two, other
-// ones with each commit (DTRAIN_KILL_SEEDS).
-std::vector<size_t> drawn_kinds() {
-  const size_t count = std::getenv("DTRAIN_ROLLBACK_SEEDS") != nullptr ? kKinds.size() : 2;
-  const uint64_t first = drawn_seeds("DTRAIN_KILL_SEEDS").first;
-  std::vector<size_t> drawn;
-  for (size_t i = 0; i < count; i++) drawn.push_back((first + i) % kKinds.size());
-  return drawn;
-}
-
 // The accuracies at the ends of the epochs, as all workers have logged them last, without the times.
 std::string accuracies(const ChangingJobs& jobs, const std::string& run_dir) {
   std::map<std::string, std::string> last;
@@ -84,7 +74,7 @@ bool kill_and_replace(Process& launcher, const ChangingJobs& jobs, const std::st
 }  // namespace
 
 TEST_CASE("a deterministic job that has lost a worker ends with the bits of an undisturbed one", "[rollback]") {
-  const size_t kind = GENERATE(from_range(drawn_kinds()));
+  const size_t kind = GENERATE(from_range(drawn_kinds("DTRAIN_ROLLBACK_SEEDS", kKinds.size())));
   INFO(kKinds[kind]);
   const ChangingJobs jobs("wait", command_line("--deterministic --kv-store", kKinds[kind]));
   const Ended calm = jobs.run("calm", command_line(kPace));
@@ -115,7 +105,7 @@ TEST_CASE("a deterministic job that has lost a worker ends with the bits of an u
 }
 
 TEST_CASE("a deterministic job that loses workers again and again, the leader too, has the undisturbed bits",
-          "[rollback]") {
+          "[rollback][long]") {
   const std::string store = GENERATE("dist_sync", "allreduce -s 0");
   INFO(store);
   const ChangingJobs jobs("wait", command_line("--deterministic --save-every 0.5s --kv-store", store.c_str()));

@@ -40,7 +40,7 @@ TEST_CASE("each network of the scripts takes a step in a job", "[scripts]") {
   }
 }
 
-TEST_CASE("each network of the scripts for ImageNet takes a step in a job", "[scripts]") {
+TEST_CASE("each network of the scripts for ImageNet takes a step in a job", "[scripts][long]") {
   for (const char* script :
        {"bsp_imagenet_inception.sh", "bsp_imagenet_resnet34.sh", "bsp_imagenet_resnet50.sh", "train_imagenet.sh"}) {
     check_takes_a_step(script);

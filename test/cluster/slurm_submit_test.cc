@@ -146,7 +146,8 @@ TEST_CASE("a job that scancel ends leaves a checkpoint, and its launcher says so
 
 // Slurm sends the signal of --signal only some time before a limit of whole minutes, so the test sends it: USR1, to the
 // batch shell alone. Slurm lets a job that is queued again wait for two minutes, which the test shortens.
-TEST_CASE("a job that is stopped at its time limit continues to the bytes of an uninterrupted one", "[slurm-submit]") {
+TEST_CASE("a job that is stopped at its time limit continues to the bytes of an uninterrupted one",
+          "[slurm-submit][long]") {
   const auto site = Site::make();
   if (site == nullptr) return;
   const Words flags = {"--num-epochs", "3", "--inject", "step-ms=100"};
@@ -177,7 +178,7 @@ TEST_CASE("a job that is stopped at its time limit continues to the bytes of an 
   CHECK(site->slurm().all_quiet(kGoneSeconds));
 }
 
-TEST_CASE("a job that its launcher may not start again goes back into Slurm's queue", "[slurm-submit]") {
+TEST_CASE("a job that its launcher may not start again goes back into Slurm's queue", "[slurm-submit][long]") {
   const auto site = Site::make();
   if (site == nullptr) return;
   Process job(Site::submitted({"--num-epochs", "40", "--inject", "step-ms=20", "--max-restarts", "1"}),

@@ -88,7 +88,7 @@ TEST_CASE("what is wrong with an allocation is said, and nothing is left in it",
         "has no agent, because srun ended with code 1: srun: error: ");
 }
 
-TEST_CASE("a Slurm whose munge has stopped ends a job with an error that names the command", "[slurm-munge]") {
+TEST_CASE("a Slurm whose munge has stopped ends a job with an error that names the command", "[slurm-munge][long]") {
   const auto slurm = make_or_skip<Slurm>(3);
   if (slurm == nullptr) return;
   const TempDir dir;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace dtrain::test {
 
@@ -20,6 +21,16 @@ inline DrawnSeeds drawn_seeds(const char* variable, DrawnSeeds usual = {}) {
     throw std::runtime_error(std::string(variable) + " is FIRST-LAST, not " + given);
   }
   return usual;
+}
+
+// The numbers of the kinds of jobs that a test runs: all `count` if the variable names seeds; otherwise two, other ones
+// with each commit (DTRAIN_KILL_SEEDS).
+inline std::vector<size_t> drawn_kinds(const char* variable, size_t count) {
+  const size_t drawn = std::getenv(variable) != nullptr ? count : 2;
+  const uint64_t first = drawn_seeds("DTRAIN_KILL_SEEDS").first;
+  std::vector<size_t> kinds;
+  for (size_t i = 0; i < drawn; i++) kinds.push_back((first + i) % count);
+  return kinds;
 }
 
 }  // namespace dtrain::test
