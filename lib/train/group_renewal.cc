@@ -94,6 +94,12 @@ Result<> GroupRenewal::go_to(uint64_t step) {
   return parts_.metrics.set_sums(mark.metric_sums);
 }
 
+Result<bool> GroupRenewal::agree_on_success(const Result<>& own) {
+  if (!own && !may_continue_after(own.error())) return tl::unexpected(own.error());
+  DT_TRY(const AgreedEnd end, parts_.clock.agree_on_end({.is_torn = !own}));
+  return !end.is_torn;
+}
+
 Result<bool> GroupRenewal::share_statistics(uint64_t samples) {
   if (group_ == nullptr) {
     parts_.steps.complete_statistics();
@@ -103,9 +109,8 @@ Result<bool> GroupRenewal::share_statistics(uint64_t samples) {
   std::vector<float> before;
   parts_.steps.copy_statistics(before);
   const Result<> shared = parts_.store.share_statistics(samples);
-  if (!shared && !may_continue_after(shared.error())) return tl::unexpected(shared.error());
-  DT_TRY(const AgreedEnd end, parts_.clock.agree_on_end({.is_torn = !shared}));
-  if (!end.is_torn) return true;
+  DT_TRY(const bool have_all, agree_on_success(shared));
+  if (have_all) return true;
   parts_.steps.restore_statistics(before);
   DT_TRY_VOID(at_border(true));
   return false;

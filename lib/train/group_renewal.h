@@ -48,12 +48,17 @@ class GroupRenewal {
   // Gives all workers the same moving statistics. False: the group was made anew instead, so that they are to be shared
   // again. All workers get the same answer.
   Result<bool> share_statistics(uint64_t samples);
+  // After work in the group, all workers call it with their outcomes, because a worker may have what another one lacks
+  // when the group is torn. Returns whether all have succeeded; if not, they call at_border(true). An Error that is not
+  // about the group is returned.
+  Result<bool> agree_on_success(const Result<>& own);
   // The run has gone to an earlier step, so nothing can go back to a step that it has made since.
   void forget_steps() { marks_ = {}; }
   // The ranks that were lost and awaited another worker, or had one already, when the workers met last and while they
   // made the group anew.
   [[nodiscard]] const std::set<uint32_t>& lost() const { return lost_; }
-  // The ranks of the workers that have joined since the last call.
+  // The ranks of the workers that have joined since the last call of take_newcomers(), and whether there are any.
+  [[nodiscard]] bool has_newcomers() const { return !newcomers_.empty(); }
   std::set<uint32_t> take_newcomers() { return std::exchange(newcomers_, {}); }
 
  private:

@@ -373,11 +373,11 @@ Result<> Trainer::Impl::mend(const Error& error) {
 }
 
 // After the workers have met somewhere in the epoch: those that are there now divide the rest of it, or go back; see
-// divide_rest_among_live(). If a group was made anew at its end, nothing is left to be divided; divide_among_live()
-// follows.
+// divide_rest_among_live(). If a group was made anew at its end, nothing is left to be divided, and divide_among_live()
+// follows. But if a worker was lost there and is replaced already, all go back with the newcomer.
 Result<bool> Trainer::Impl::settle_in() {
   must_stop_ = is_ahead_ = is_reading_ = false;
-  if (parts_.store.worker_group() != nullptr && clock_.is_whole()) return false;
+  if (parts_.store.worker_group() != nullptr && clock_.is_whole() && !renewal_.has_newcomers()) return false;
   return divide_rest_among_live();
 }
 
@@ -638,8 +638,11 @@ Result<bool> Trainer::Impl::give_back(const AgreedStart& to) {
   DT_TRY(const std::vector<ParameterView> devices, filled_devices());
   const kvstore::TrainingState state = training_state(to.position, to.rate_factor, std::exchange(slots_to_give_, {}));
   const Result<> given = parts_.store.worker_group()->go_back(devices, state, to.giver);
-  if (given) return true;
-  DT_TRY_VOID(mend(given.error()));
+  DT_TRY(const bool have_all, renewal_.agree_on_success(given));
+  if (have_all) return true;
+  DT_TRY_VOID(renewal_.at_border(true));
+  must_save_ = false;
+  DT_TRY_VOID(settle_in());
   return false;
 }
 

@@ -119,6 +119,24 @@ TEST_CASE("a deterministic job that loses workers again and again, the leader to
   CHECK(differences(jobs, "run", "calm") == "");
 }
 
+// The others meet there, with or without a torn group, and wait for the other worker before the epoch ends.
+TEST_CASE("a deterministic group that loses a worker at the end of an epoch has the undisturbed bits", "[rollback]") {
+  const ChangingJobs jobs("wait", command_line("--deterministic --kv-store allreduce -s 0 --save-period 10"));
+  const Ended calm = jobs.run("calm", command_line(kPace));
+  REQUIRE(calm.code == 0);
+  // Its messages around the first validation; the fifth tells the others that it has made all steps of the epoch.
+  for (const std::string barrier : {"5", "7"}) {
+    INFO("barrier " << barrier);
+    const std::string run_dir = "run" + barrier;
+    const Ended end =
+        jobs.run(run_dir, command_line("--max-restarts 3 --inject", "step-ms=6,kill=worker:1@barrier:" + barrier));
+    INFO(end.output);
+    CHECK(end.code == 0);
+    CHECK(jobs.changes(run_dir) == "worker 1 lost, worker 1 joined");
+    CHECK(differences(jobs, run_dir, "calm") == "");
+  }
+}
+
 TEST_CASE("a deterministic job that was resumed goes back to where it was resumed, and not to its beginning",
           "[rollback]") {
   const ChangingJobs jobs("wait", command_line("--kv-store dist_sync --deterministic --save-period 5"));
