@@ -38,8 +38,10 @@ struct Rules {
   Ms patience_ms = 0;   // how long a view may be on its way to a process
   Ms detection_ms = 0;  // how long a process that is gone may count as live
   bool stands_still = false;
-  Ms rejoin_ms = 0;      // how long the others stand still for a lost worker
-  uint32_t records = 0;  // that the workers of a step with the same weights divide; 0: they do not
+  Ms rejoin_ms = 0;       // how long the others stand still for a lost worker
+  uint32_t records = 0;   // that the workers of a step with the same weights divide; 0: they do not
+  bool is_group = false;  // whether there are no servers, so that the workers add up their gradients in a group
+  Ms group_ms = 0;        // how long a worker may wait in a group for one that takes no part anymore
 };
 
 class Audit {
@@ -183,6 +185,44 @@ class Audit {
     }
   }
 
+  // ---- Groups. A worker has all versions of each bucket of weights, each made from the one before.
+
+  // The bucket of this worker gets the sum of the gradients of these processes for this step.
+  void adds_up(Ms now, ProcessId process, uint64_t version, uint64_t step, const std::vector<ProcessId>& members) {
+    require(now, version == step, "a gradient was added to weights that have it, or that lack an earlier one");
+    require(now, std::ranges::count(members, process) == 1, "a worker took the sum of a group without it");
+    if (lost_.count(process) > 0) return;
+    for (const ProcessId member : members) {
+      for (Batch& batch : recent_[member]) batch.is_sent = batch.is_sent || batch.step == step;
+    }
+  }
+  // All members of the group with this number have these weights before this step.
+  void has_weights(Ms now, uint64_t group, uint64_t step, uint64_t weights) {
+    const auto [known, is_first] = weights_.try_emplace({group, step}, weights);
+    require(now, is_first || known->second == weights, "workers of a group have different weights");
+  }
+  // The members of the group with this number continue with this step, which some of them may have begun before.
+  void continues_from(uint64_t group, uint64_t step) {
+    if (!continued_.insert(group).second) return;
+    for (auto& [process, batches] : recent_) {
+      for (const Batch& batch : batches) {
+        if (batch.step >= step) unread(batch);
+      }
+      std::erase_if(batches, [&](const Batch& batch) { return batch.step >= step; });
+    }
+  }
+  // The run goes back to the beginning of this epoch; the same division for all workers.
+  void goes_back(uint64_t division, uint64_t epoch) {
+    if (!continued_.insert(division).second) return;
+    epochs_.erase(epochs_.lower_bound(epoch), epochs_.end());
+    recent_.clear();
+  }
+  // The worker waits for other members of its group, or does so no longer.
+  void waits_in_group(ProcessId process, std::vector<ProcessId> members) {
+    group_waits_[process] = {.members = std::move(members), .idle_since = {}};
+  }
+  void runs_in_group(ProcessId process) { group_waits_.erase(process); }
+
   // ---- Barriers.
 
   void enters(uint32_t rank) { inside_.insert(rank); }
@@ -214,11 +254,19 @@ class Audit {
     }
   }
   // The worker begins this step with these records.
-  void reads(ProcessId process, uint32_t rank, uint64_t step, uint64_t epoch, const std::vector<int64_t>& records) {
+  void reads(Ms now, ProcessId process, uint32_t rank, uint64_t step, uint64_t epoch,
+             const std::vector<int64_t>& records) {
     if (lost_.count(process) > 0) return;
-    Batch& last = last_[process] = {.rank = rank, .step = step, .epoch = epoch, .records = records, .is_sent = false};
-    for (const int64_t record : last.records) {
+    const Batch batch{.rank = rank, .step = step, .epoch = epoch, .records = records, .is_sent = false};
+    if (rules_.is_group) {
+      std::erase_if(recent_[process], [&](const Batch& one) { return one.step + 2 < step; });
+      recent_[process].push_back(batch);
+    } else {
+      last_[process] = batch;
+    }
+    for (const int64_t record : records) {
       Record& one = epochs_[epoch].of_record[static_cast<size_t>(record)];
+      require(now, !rules_.is_group || !one.is_read, "a record was read twice");
       const bool is_sent_again = one.sent && *one.sent != std::pair(rank, step);
       if (is_sent_again) note("a lost worker's last gradient counts, and its records were read again");
       one.is_read = true;
@@ -230,14 +278,10 @@ class Audit {
   // The job continues without the worker. Its last batch may be read again, or not: nobody knows how far it came.
   void has_lost(ProcessId process) {
     lost_.insert(process);
-    const auto last = last_.find(process);
-    if (last == last_.end()) return;
-    const Batch& batch = last->second;
-    for (const int64_t record : batch.records) {
-      Record& one = epochs_[batch.epoch].of_record[static_cast<size_t>(record)];
-      one.is_read = false;
-      if (batch.is_sent) one.sent = {batch.rank, batch.step};
+    for (const Batch& batch : recent_[process]) {
+      if (!batch.is_sent) unread(batch);
     }
+    if (const auto last = last_.find(process); last != last_.end()) unread(last->second);
   }
   void ends_epoch(Ms now, uint64_t epoch) {
     const auto found = epochs_.find(epoch);
@@ -258,6 +302,7 @@ class Audit {
     if (!is_running || !newest_.is_known) return;
     look_at_gone(now);
     look_at_slices(now);
+    look_at_groups(now);
     look_at_barrier(now);
   }
 
@@ -300,6 +345,10 @@ class Audit {
     std::vector<int64_t> records = {};
     bool is_sent = false;  // whether a slice has its gradient
   };
+  struct GroupWait {
+    std::vector<ProcessId> members = {};
+    std::optional<Ms> idle_since = {};  // since when one of them takes no part anymore
+  };
   struct Division {
     size_t workers = 0;  // who divide the records
     size_t known = 0;    // whose parts are known
@@ -314,6 +363,15 @@ class Audit {
     if (!holds && broken_.empty()) broken_ = fmt::format("{} ms: {}", now, what);
   }
   void note(std::string_view path) { paths_[path]++; }
+  // The records of the batch may be read again, or not.
+  void unread(const Batch& batch) {
+    Epoch& books = epochs_[batch.epoch];
+    for (const int64_t record : batch.records) {
+      Record& one = books.of_record[static_cast<size_t>(record)];
+      one.is_read = false;
+      if (batch.is_sent) one.sent = {batch.rank, batch.step};
+    }
+  }
   [[nodiscard]] bool is_seated(ProcessId process) const {
     return std::ranges::any_of(newest_.seats,
                                [&](const SeatSeen& seat) { return seat.is_live && seat.process == process; });
@@ -381,6 +439,19 @@ class Audit {
       }
     }
   }
+  void look_at_groups(Ms now) {
+    for (auto& [process, wait] : group_waits_) {
+      const bool is_idle =
+          is_seated(process) && !std::ranges::all_of(wait.members, [&](ProcessId one) { return is_seated(one); });
+      if (!is_idle) {
+        wait.idle_since.reset();
+      } else if (!wait.idle_since) {
+        wait.idle_since = now;
+      } else {
+        require(now, now - *wait.idle_since <= rules_.group_ms, "a worker waits in a group for one that is gone");
+      }
+    }
+  }
   [[nodiscard]] bool is_for_somebody(const Slice& slice, uint32_t rank, uint64_t step) const {
     if (!newest_.seats[rank].is_live) return true;  // nobody minds that this one waits
     for (uint32_t other = 0; other < slice.next.size(); other++) {
@@ -406,7 +477,9 @@ class Audit {
     const bool misses_server = std::ranges::any_of(views_, &View::is_gone);  // which has to know of newcomers
     if (!is_complete || misses_server || (rules_.stands_still && is_vacant)) return idle_since_.reset();
     if (!idle_since_) idle_since_ = now;
-    require(now, now - *idle_since_ <= rules_.patience_ms, "workers wait in a barrier for nobody who takes part");
+    // Workers that miss each other wait in the barrier for the timeout.
+    const Ms patience = rules_.is_group ? rules_.group_ms : rules_.patience_ms;
+    require(now, now - *idle_since_ <= patience, "workers wait in a barrier for nobody who takes part");
   }
 
   Rules rules_;
@@ -422,6 +495,10 @@ class Audit {
   std::map<uint32_t, Ms> vacant_;
   std::map<uint64_t, Epoch> epochs_;
   std::map<ProcessId, Batch> last_;
+  std::map<ProcessId, std::vector<Batch>> recent_;             // in a group
+  std::map<std::pair<uint64_t, uint64_t>, uint64_t> weights_;  // by group and step
+  std::set<uint64_t> continued_;                               // the groups that have continued
+  std::map<ProcessId, GroupWait> group_waits_;
   std::map<std::string_view, uint64_t> paths_;
 };
 

@@ -40,7 +40,12 @@ enum class Climate {
   kLate,     // processes sleep, streams are stuck, messages come twice
   kTwo,      // a worker and a server lose each other, and two processes die at once
 };
-enum class Scheme { kBsp, kBackup, kAsp, kSsp, kGsp };
+// The last two have no servers: the workers add up their gradients in a group. In the one, each worker gets all arrays
+// and adds them up; in the other, each adds up a part of every array and gives the sum to the others.
+enum class Scheme { kBsp, kBackup, kAsp, kSsp, kGsp, kAllReduce, kReduceScatter };
+constexpr bool has_servers(Scheme scheme) {
+  return scheme != Scheme::kAllReduce && scheme != Scheme::kReduceScatter;
+}
 struct Course {
   Scheme scheme = Scheme::kBsp;
   OnWorkerLoss on_loss = OnWorkerLoss::kShrink;
@@ -89,13 +94,16 @@ class Simulation {
         climate_(course.climate),
         scheme_(course.scheme) {
     draw_job(seed);
-    servers_ = static_cast<uint32_t>(1 + random_.below(2));
+    servers_ = has_servers(scheme_) ? static_cast<uint32_t>(1 + random_.below(2)) : 0;
+    is_group_ = servers_ == 0;
     seats_ += static_cast<uint32_t>(random_.below(climate_ == Climate::kTwo ? 5 : 3));
     Settings settings{.workers = workers_, .servers = servers_, .on_worker_loss = course.on_loss, .job_text = ""};
     settings.max_workers = seats_;
     settings.meets_on_change = random_.below(2) == 0;
     waits_ = course.on_loss == OnWorkerLoss::kWait;
-    stands_still_ = settings.stands_still = waits_ && (scheme_ == Scheme::kBsp || scheme_ == Scheme::kGsp);
+    fails_ = course.on_loss == OnWorkerLoss::kFail;
+    goes_back_ = is_group_ && waits_ && random_.below(2) == 0;
+    stands_still_ = settings.stands_still = waits_ && (has_same_weights() || scheme_ == Scheme::kGsp);
     settings.rejoin_timeout_ms = kRejoinTimeout;
     settings.start_timeout_ms = 20'000;
     epochs_++;
@@ -121,11 +129,14 @@ class Simulation {
   static constexpr const char* kInitial = "the initial weights";
   static constexpr const char* kMeeting = "the end of an epoch or of the job";
   static constexpr const char* kPosition = "the position of the run";
+  static constexpr const char* kAddresses = "addresses of the workers";
   static constexpr Millis kRejoinTimeout = 9'000, kTimeout = 3'000;
   static constexpr Millis kSleepMax = 5'000, kStuckMax = 1'400;
   static constexpr int64_t kDelayMax = 20;
-  static constexpr uint32_t kSlicesOfServer = 2;
+  static constexpr uint32_t kSlicesOfServer = 2, kBuckets = 2;
   static constexpr int64_t kBatch = 2, kStepsOfEpoch = 10;
+  static constexpr int kGroupFailuresMax = 5;  // as in train/group_renewal.cc
+  static constexpr uint64_t kNoStep = ~uint64_t{0};
   using Process = SimulatedProcess;
 
   // ---- The job.
@@ -155,19 +166,23 @@ class Simulation {
                                     .backup = policy_.backup,
                                     .slices_of = slices_of_places(),
                                     .parameter_slices = parameter_slices(),
-                                    .statistics = 1,
+                                    .statistics = is_group_ ? 0U : 1U,
                                     .patience_ms = 1'500 + (is_late ? kSleepMax + kStuckMax : 0),
                                     .detection_ms = kTimeout + 200 + (is_late ? kSleepMax : 0),
                                     .stands_still = stands_still_,
                                     .rejoin_ms = kRejoinTimeout,
-                                    .records = divides_records() ? static_cast<uint32_t>(records_) : 0});
+                                    .records = divides_records() ? static_cast<uint32_t>(records_) : 0,
+                                    .is_group = is_group_,
+                                    .group_ms = 1'500 + 2 * kTimeout + (is_late ? kSleepMax + kStuckMax : 0)});
   }
   Policy draw_policy() {
     std::vector<uint32_t> groups(seats_);
     std::ranges::generate(groups, [&] { return static_cast<uint32_t>(random_.below(seats_)); });
     const auto bound = static_cast<Step>(random_.below(3));
     switch (scheme_) {
-      case Scheme::kBsp: return bsp(seats_);
+      case Scheme::kBsp:
+      case Scheme::kAllReduce:
+      case Scheme::kReduceScatter: return bsp(seats_);
       case Scheme::kBackup: return bsp(seats_, 1);
       case Scheme::kAsp: return asp(seats_);
       case Scheme::kSsp: return ssp(seats_, bound);
@@ -183,21 +198,23 @@ class Simulation {
     return sets;
   }
 
-  // Without servers, the group of the workers takes the place of one: it waits for all of its members too.
-  uint32_t places() const { return std::max(servers_, 1U); }
+  // In a job that a lost worker ends, the group of the workers takes the place of a server: it waits for all of its
+  // members too.
+  uint32_t places() const { return is_group_ ? 0 : std::max(servers_, 1U); }
   uint32_t parameter_slices() const { return places() * kSlicesOfServer; }
   uint32_t place_of(uint32_t slice) const {
     return slice == parameter_slices() ? places() - 1 : slice / kSlicesOfServer;
   }
   std::vector<std::vector<uint32_t>> slices_of_places() const {
     std::vector<std::vector<uint32_t>> slices(places());
+    if (is_group_) return slices;
     for (uint32_t slice = 0; slice <= parameter_slices(); slice++) slices[place_of(slice)].push_back(slice);
     return slices;
   }
   // Whether every worker makes the same number of steps in an epoch, and whether the records that each reads matter.
-  bool makes_fixed_steps() const { return scheme_ == Scheme::kBsp || policy_.lead_max.has_value(); }
-  bool divides_records() const { return scheme_ == Scheme::kBsp && climate_; }
-  bool has_same_weights() const { return scheme_ == Scheme::kBsp; }
+  bool makes_fixed_steps() const { return has_same_weights() || policy_.lead_max.has_value(); }
+  bool divides_records() const { return has_same_weights() && climate_; }
+  bool has_same_weights() const { return scheme_ == Scheme::kBsp || !has_servers(scheme_); }
 
   // ---- Time and messages.
 
@@ -265,6 +282,7 @@ class Simulation {
   void lose_seat(Process& p) {
     if (p.crashed || p.ended || p.seat.state() != seat::Worker::State::kLost) return;
     p.has_unwound = p.ended = true;
+    close_group(p);
     note_end(p);
     audit_->asks_again(time_.now(), p.incarnation());
     later(p, random_.below(800), [this, &p] {
@@ -340,7 +358,7 @@ class Simulation {
   void fault() {
     if (climate_ == Climate::kCrashes) return crash(any_process(random_.below(10)));
     if (climate_ == Climate::kLate) return disturb(any_process(random_.below(10)));
-    if (random_.below(3) == 0) return cut_pair();
+    if (random_.below(3) == 0) return is_group_ ? cut_workers() : cut_pair();
     Process &one = any_process(random_.below(6)), &other = any_process(random_.below(6));
     const bool both = can_crash(one) && can_crash(other) && &one != &other;
     if (both) note(pair_of_roles(one, other));
@@ -378,6 +396,7 @@ class Simulation {
     if (!p.works) audit_->server_is_gone(p.rank);
     if (!p.admitted) return after(kDelayMax + delay(), [this, &p] { send(Withdraw{p.incarnation()}); });
     const int64_t how = random_.below(3);  // its connection closes, its launcher says so, or its host is gone
+    if (is_group_) after(how == 2 ? kTimeout : 0, [this, &p] { close_group(p); });
     if (how == 0) after(delay(), [this, &p] { send(StreamClosed{p.incarnation()}); });
     if (how == 1 && !p.is_late) {
       after(delay(), [this, &p] {
@@ -405,7 +424,8 @@ class Simulation {
     if (!can_crash(p)) return;
     const auto span = static_cast<Millis>(200 + random_.below(kSleepMax - 200));
     if (random_.below(3) == 0) {
-      p.stuck_ms[static_cast<uint32_t>(random_.below(places()))] = time_.now() + std::min(span, kStuckMax);
+      p.stuck_ms[static_cast<uint32_t>(random_.below(std::max(places(), 1U)))] =
+          time_.now() + std::min(span, kStuckMax);
       return note("a stream was stuck");
     }
     if (p.works && random_.below(4) == 0) p.flaps = 4;
@@ -516,6 +536,7 @@ class Simulation {
 
   // A training step begins when the gate allows it and the weights are here.
   void try_begin(Process& p) {
+    if (is_group_) return try_begin_in_group(p);
     if (p.is_over() || p.in_barrier || p.waits != SliceWait::kNothing) return;
     if (p.at.epoch == epochs_) return leave(p, std::nullopt);
     if (epoch_is_over(p)) return enter_barrier(p, kMeeting);
@@ -529,7 +550,7 @@ class Simulation {
     if (is_held && p.next >= p.stop_after->steps) return p.stop_after->meets ? come_to_border(p) : stop(p);
     p.begun = p.next + 1;
     audit_->begins(time_.now(), p.incarnation(), p.rank);
-    read_records(p);
+    (void)read_records(p);
     p.waits = SliceWait::kStep;
     later(p, 1 + random_.below(p.step_ms_max), [this, &p] { ask(p, SliceWait::kStep); });
   }
@@ -632,8 +653,11 @@ class Simulation {
     for (uint32_t rank = 0; rank < seats_; rank++) {
       if (std::ranges::count(release.gone, rank) == 0) p.live.push_back(rank);
     }
+    if (is_group_) learn_changes(p, release);
     if (barrier.name == kInitial) return begin_training(p);
+    if (barrier.name == kAddresses) return form_group(p, barrier.seq);
     if (barrier.name == kPosition) return learn_position(p, barrier.seq);
+    if (is_group_ && barrier.name == kMeeting) return agree(p, barrier.seq);
     if (barrier.name != kMeeting) return begin_next_epoch(p);
     if (border_at_[barrier.seq] > 0) return pass_border(p, barrier.seq, release.joined);
     p.stops = stopping_meeting_ == barrier.seq;
@@ -643,7 +667,9 @@ class Simulation {
   }
   void begin_training(Process& p) {
     has_trained_ = true;
+    if (std::exchange(p.group.has_gone_back, false)) return try_begin(p);
     begin_epoch(p);
+    if (!checkpoint_) checkpoint_ = checkpoint_of(p);
     try_begin(p);
   }
   // The weights and statistics are those of all workers.
@@ -652,8 +678,14 @@ class Simulation {
     enter_barrier(p, fmt::format("validation {}", p.at.epoch), new_sets_[p.at.epoch]);
   }
   void begin_next_epoch(Process& p) {
+    if (is_group_ && goes_back_ && lacks_workers(p)) {
+      note("an epoch did not count, because a worker was lost");
+      return try_begin(p);
+    }
+    if (is_group_) end_epoch_in_group(p);
     p.at.epoch++;
     begin_epoch(p);
+    if (is_group_) save(p);
     try_begin(p);
   }
   void stop(Process& p) {
@@ -671,7 +703,7 @@ class Simulation {
     p.newcomers = newcomers;
     if (!is_new(p, p.rank)) divide_rest(p, seq + 1);
     if (newcomers.empty()) return try_begin(p);
-    enter_barrier(p, kPosition);
+    enter_position(p);
   }
   static bool is_new(const Process& p, uint32_t rank) { return std::ranges::count(p.newcomers, rank) > 0; }
   // The first of the workers that were there before hands its position over. If it is lost meanwhile, the next one
@@ -681,24 +713,32 @@ class Simulation {
     return first != p.live.end() && *first == p.rank;
   }
   void learn_position(Process& p, uint64_t seq) {
+    if (const auto back = back_at_.find(seq); back != back_at_.end()) return go_back(p, back->second);
     const auto position = position_at_.find(seq);
     if (position == position_at_.end()) {
       note("the position was not handed over");
       const bool is_any_old = !std::ranges::all_of(p.live, [&](uint32_t rank) { return is_new(p, rank); });
-      if (is_any_old) return enter_barrier(p, kPosition);
+      if (is_any_old) return enter_position(p);
       p.is_to_end = true;
       return fail(p, Code::kPeerLost);
     }
     if (!is_new(p, p.rank)) return try_begin(p);
     p.at = position->second;
     take_part(p);
-    ask(p, SliceWait::kFirstWeights);
+    if (!is_group_) return ask(p, SliceWait::kFirstWeights);
+    p.next = p.begun = p.at.next;
+    try_begin(p);
   }
 
   void enter_barrier(Process& p, const std::string& name, const std::vector<uint32_t>& stop_set_of = {}) {
     if (p.is_over()) return;
     p.in_barrier = BarrierEnter{p.incarnation(), name, p.barriers, "1 numbers", 0, stop_set_of, p.border};
+    if (is_group_) p.in_barrier->unreached = std::exchange(p.group.unreached, std::nullopt);
     ask_barrier(p);
+  }
+  void enter_position(Process& p) {
+    if (goes_back_ && hands_over(p)) offer_to_go_back(p);
+    enter_barrier(p, kPosition);
   }
   void ask_barrier(Process& p) {
     p.call++;
@@ -712,7 +752,12 @@ class Simulation {
   void look_at_entry(const Process& p, const BarrierEnter& event) {
     if (p.is_lost) return;
     border_at_[event.seq] = std::max(border_at_[event.seq], event.border);
-    if (event.name == kPosition && hands_over(p)) position_at_.try_emplace(event.seq, p.at).first->second.next = p.next;
+    if (event.is_torn) torn_at_.insert(event.seq);
+    if (event.name == kAddresses) addresses_at_[event.seq][p.rank] = event.incarnation;
+    if (event.name == kPosition && hands_over(p)) {
+      position_at_.try_emplace(event.seq, p.at).first->second.next = p.next;
+      if (offer_ && offer_->giver == p.rank) back_at_.try_emplace(event.seq, *offer_);
+    }
     audit_->enters(p.rank);
     if (where_ == Where::kDraining && event.border == hold_) set_where(Where::kMeeting);
   }
@@ -727,12 +772,653 @@ class Simulation {
 
   void leave(Process& p, std::optional<Code> failure) {
     p.ended = true;
+    close_group(p);
     send_from(p, Done{p.incarnation(), failure, "", p.begun, p.has_left});
   }
   void fail(Process& p, Code code) {
     if (p.crashed || p.ended || p.failed) return;
     p.failed = true;
     leave(p, code);
+  }
+
+  // ---- The workers of a job without servers do what train/trainer.cc, train/group_renewal.cc and
+  // kvstore/worker/device_store.cc do, in the same order.
+
+  struct Rollback {
+    SimulatedCheckpoint to = {};
+    uint32_t giver = 0;  // the rank of the worker that has it
+  };
+
+  // The first group. A job whose workers cannot make it ends.
+  void begin_group(Process& p) {
+    p.live.resize(workers_);
+    std::iota(p.live.begin(), p.live.end(), 0);
+    p.group.buckets.assign(kBuckets, {});
+    p.group.with_group = WithGroup::kBegins;
+    make_group(p);
+  }
+
+  // What the answer to a barrier says about the workers.
+  void learn_changes(Process& p, const ReleaseBarrier& release) {
+    p.group.joined = release.joined;
+    p.group.lost = release.lost;
+    if (release.passed > 0) pass(p, release.passed);
+  }
+  static void pass(Process& p, uint64_t border) {
+    p.passed = std::max(p.passed, border);
+    p.border = 0;
+  }
+  static void note_changes(Process& p) {
+    p.group.newcomers.insert(p.group.joined.begin(), p.group.joined.end());
+    p.group.replaced.insert(p.group.lost.begin(), p.group.lost.end());
+  }
+  static bool lacks_workers(const Process& p) {
+    return !std::ranges::all_of(p.group.lost, [&](uint32_t rank) { return std::ranges::count(p.live, rank) > 0; });
+  }
+
+  // ---- A step.
+
+  void try_begin_in_group(Process& p) {
+    if (p.is_over() || p.in_barrier || p.group.waits != GroupWait::kNothing) return;
+    if (p.at.epoch == epochs_) return leave(p, std::nullopt);
+    const bool is_held = p.held > p.passed;
+    if (p.group.awaits_border) {
+      p.waits_at_gate = !is_held || !p.stop_after;
+      return p.waits_at_gate ? void() : stop_at_gate(p);
+    }
+    if (p.at.made >= p.at.steps) return await_weights(p, WithWeights::kMeets);
+    p.waits_at_gate = is_held && !p.stop_after;
+    if (p.waits_at_gate) return;
+    if (is_held && p.next >= p.stop_after->steps) return stop_at_gate(p);
+    p.begun = std::max(p.begun, p.next + 1);
+    audit_->begins(time_.now(), p.incarnation(), p.rank);
+    p.group.marks[p.next % 2] = {true, p.at, p.reading, p.next, p.group.statistics};
+    p.group.batch = read_records(p);
+    await_weights(p, WithWeights::kComputes);
+  }
+  void stop_at_gate(Process& p) {
+    const bool is_at_end = std::exchange(p.group.awaits_border, false);
+    if (p.stop_after->meets) p.border = p.stop_after->number;
+    const bool leaves = p.must_leave && p.stop_after->meets && !is_at_end;
+    await_weights(p, leaves ? WithWeights::kLeaves : WithWeights::kStops);
+  }
+  void await_weights(Process& p, WithWeights then) {
+    p.group.waits = GroupWait::kWeights;
+    p.group.with_weights = then;
+    run_group(p);
+  }
+  // The weights of all steps that it has made are here.
+  void continue_with_weights(Process& p) {
+    switch (p.group.with_weights) {
+      case WithWeights::kComputes:
+        p.group.waits = GroupWait::kGradient;
+        return later(p, 1 + random_.below(p.step_ms_max), [this, &p] { compute(p); });
+      case WithWeights::kLeaves:
+        note("a worker left a group");
+        p.has_left = true;
+        return leave(p, std::nullopt);
+      case WithWeights::kStops:
+        if (p.border > 0) break;
+        p.stopping = true;
+        stopping_meeting_ = p.barriers;
+        break;
+      case WithWeights::kMeets: break;
+    }
+    meet(p, Coming::kOnItsWay, false);
+  }
+  static uint64_t hash_of(const std::vector<SimulatedBucket>& buckets) {
+    uint64_t hash = 0;
+    for (const SimulatedBucket& bucket : buckets) hash = mix64(hash ^ mix64(bucket.version) ^ bucket.value);
+    return hash;
+  }
+  static uint64_t gradient_of(const std::vector<int64_t>& batch, uint64_t weights) {
+    uint64_t hash = weights;
+    for (const int64_t record : batch) hash = mix64(hash ^ static_cast<uint64_t>(record));
+    return hash;
+  }
+  static SimulatedBucket updated(const SimulatedBucket& bucket, uint64_t sum) {
+    return {bucket.version + 1, mix64(bucket.value ^ mix64(sum))};
+  }
+  void compute(Process& p) {
+    if (p.is_over()) return;
+    const uint64_t weights = hash_of(p.group.buckets);
+    audit_->has_weights(time_.now(), p.group.end.number(), p.next, weights);
+    const uint64_t gradient = gradient_of(p.group.batch, weights);
+    p.group.statistics = mix64(p.group.statistics ^ gradient);
+    push(p, gradient, kBuckets - 1);
+  }
+  // Gradients are ready bucket by bucket, the last layers first.
+  void push(Process& p, uint64_t gradient, uint32_t bucket) {
+    if (p.is_over()) return;
+    if (p.group.end.is_broken()) return meet_torn(p);
+    if (p.group.buckets[bucket].version > p.next) {
+      note("a bucket had its update already when its step was made again");
+    } else {
+      begin_operation(
+          p,
+          {.work = GroupOperation::Work::kSum, .bucket = bucket, .step = p.next, .values = {mix64(gradient + bucket)}});
+    }
+    if (bucket > 0) {
+      return later(p, 1 + random_.below(4), [this, &p, gradient, bucket] { push(p, gradient, bucket - 1); });
+    }
+    p.next++;
+    p.at.made++;
+    p.group.waits = GroupWait::kNothing;
+    try_begin(p);
+  }
+
+  // ---- Messages.
+
+  void begin_operation(Process& p, GroupOperation operation) {
+    p.group.open++;
+    p.group.end.begin(std::move(operation));
+    run_group(p);
+  }
+  // Carries out what the worker's end of the group has done, and what the worker waits for.
+  void run_group(Process& p) {
+    GroupMember& own = p.group;
+    for (bool is_done = false; !is_done && !p.is_over();) {
+      send_messages(p);
+      const std::vector<GroupResult> results = own.end.take_results();
+      for (const GroupResult& result : results) take_result(p, result);
+      is_done = results.empty();
+    }
+    if (p.is_over()) return;
+    send_messages(p);
+    if (own.end.is_confused()) wrong_ = "the members of a group carried out different operations";
+    limit_connecting(p);
+    look_at_group(p);
+  }
+  void send_messages(Process& p) {
+    for (GroupMessage& message : p.group.end.take_messages()) send_in_group(p, std::move(message));
+  }
+  void send_in_group(Process& p, GroupMessage message) {
+    if (p.group.is_cut(message.to)) {
+      GroupMember::Cut& cut = p.group.cuts.at(message.to);
+      if (cut.is_refused && message.kind == GroupMessage::Kind::kGreeting) {
+        later(p, delay(), [this, &p, to = message.to] { lose_link(p, to); });
+      }
+      return cut.held.push_back(std::move(message));
+    }
+    Millis& arrives = p.group.reaches[message.to];
+    arrives = std::max({arrives, time_.now() + static_cast<Millis>(delay()), p.stuck_ms[0]});
+    time_.at(arrives, [this, message = std::move(message)] {
+      Process& to = of(message.to);
+      when_awake(to, [this, &to, message] {
+        if (to.ended || to.has_unwound) return;
+        to.group.end.hear(message);
+        run_group(to);
+      });
+    });
+  }
+  void lose_link(Process& p, Incarnation other) {
+    p.group.end.lose(other);
+    run_group(p);
+  }
+  // A connection must be open within the timeout.
+  void limit_connecting(Process& p) {
+    const std::optional<size_t> peer = p.group.end.connects_to();
+    const std::pair<uint64_t, size_t> now(p.group.end.number(), peer.value_or(0));
+    if (!peer || p.group.connecting == now) return;
+    p.group.connecting = now;
+    later(p, kTimeout, [this, &p, now] {
+      const std::optional<size_t> still = p.group.end.connects_to();
+      if (still && p.group.end.number() == now.first && *still == now.second) {
+        lose_link(p, p.group.end.members()[*still]);
+      }
+    });
+  }
+  void close_group(Process& p) {
+    if (!is_group_) return;
+    p.group.end.break_up();
+    p.group.end.close();
+    send_messages(p);
+    audit_->runs_in_group(p.incarnation());
+  }
+  // Ends the group when a member is gone, although its connections may be open.
+  void watch_group(Process& p, const View& view) {
+    if (!is_group_ || view.number <= p.group.view) return;
+    p.group.view = view.number;
+    const bool is_whole =
+        std::ranges::all_of(p.group.ranks, [&](uint32_t rank) { return view.workers[rank].is_live(); });
+    if (is_whole) return;
+    p.group.end.break_up();
+    run_group(p);
+  }
+  void look_at_group(Process& p) {
+    GroupMember& own = p.group;
+    const bool is_broken = own.end.is_broken();
+    if (own.waits == GroupWait::kNothing || own.waits == GroupWait::kGradient) return;
+    if (own.waits == GroupWait::kGroup && own.end.is_up() && !std::exchange(own.compares, true)) return compare(p);
+    const bool is_made = own.waits != GroupWait::kGroup || (own.end.is_up() && own.compares);
+    if (is_made && own.open == 0) {
+      audit_->runs_in_group(p.incarnation());
+      return end_wait(p, std::exchange(own.waits, GroupWait::kNothing));
+    }
+    if (is_broken) {
+      audit_->runs_in_group(p.incarnation());
+      return break_wait(p, std::exchange(own.waits, GroupWait::kNothing));
+    }
+    audit_->waits_in_group(p.incarnation(), own.end.members());
+  }
+  void end_wait(Process& p, GroupWait wait) {
+    switch (wait) {
+      case GroupWait::kWeights: return continue_with_weights(p);
+      case GroupWait::kGroup: return have_group(p);
+      case GroupWait::kShare: return meet(p, Coming::kHasShared, false);
+      case GroupWait::kGive: return meet(p, Coming::kHasGoneBack, false);
+      default: return;
+    }
+  }
+  void break_wait(Process& p, GroupWait wait) {
+    if (fails_) return fail_with_group(p);
+    switch (wait) {
+      case GroupWait::kWeights:
+        if (p.group.with_weights == WithWeights::kLeaves) return fail(p, Code::kPeerLost);
+        return meet_torn(p);
+      case GroupWait::kGroup: return miss_group(p);
+      case GroupWait::kShare: return meet(p, Coming::kHasShared, true);
+      case GroupWait::kGive: return meet(p, Coming::kHasGoneBack, true);
+      default: return;
+    }
+  }
+  // The scheduler will say who was lost. If it does not, both sides of a cut connection live.
+  void fail_with_group(Process& p) {
+    later(p, kTimeout + 1'000, [this, &p] { fail(p, Code::kPeerLost); });
+  }
+
+  void take_result(Process& p, const GroupResult& result) {
+    using Work = GroupOperation::Work;
+    GroupMember& own = p.group;
+    own.open--;
+    const std::vector<uint64_t>& values = result.values.front();
+    const bool is_giver = own.end.members()[result.operation.giver] == p.incarnation();
+    switch (result.operation.work) {
+      case Work::kSum: {
+        SimulatedBucket& bucket = own.buckets[result.operation.bucket];
+        audit_->adds_up(time_.now(), p.incarnation(), bucket.version, result.operation.step, own.end.members());
+        bucket = updated(bucket, values[0]);
+        return;
+      }
+      case Work::kAverage: own.statistics = mix64(values[0]); return;
+      case Work::kTable: return adopt_newest(p, result.values);
+      case Work::kBucket:
+        if (!is_giver) note("a bucket was taken over from another worker");
+        own.buckets[result.operation.bucket] = {values[0], values[1]};
+        return;
+      case Work::kStatistics:
+        if (own.is_new) own.statistics = values[0];
+        return;
+      case Work::kAll:
+        for (uint32_t b = 0; b < kBuckets; b++) own.buckets[b] = {values[2 * b], values[2 * b + 1]};
+        own.statistics = values[2 * kBuckets];
+        own.is_new = false;
+        return;
+    }
+  }
+
+  // ---- The group is made.
+
+  void renew_group(Process& p, WithGroup then) {
+    p.group.with_group = then;
+    p.group.tried.clear();
+    make_group(p);
+  }
+  void make_group(Process& p) {
+    GroupMember& own = p.group;
+    if (own.tried != p.live || !own.joined.empty()) own.failures = 0;
+    own.tried = own.ranks = p.live;
+    own.end.close();
+    send_messages(p);
+    if (p.live.size() > 1) return enter_barrier(p, kAddresses);
+    connect(p, {p.incarnation()});
+  }
+  void form_group(Process& p, uint64_t seq) {
+    std::vector<Incarnation> members;
+    for (const auto& [rank, incarnation] : addresses_at_[seq]) {
+      if (std::ranges::count(p.live, rank) > 0) members.push_back(incarnation);
+    }
+    if (p.live != p.group.ranks || members.size() != p.live.size()) return miss_group(p);
+    connect(p, std::move(members));
+  }
+  void connect(Process& p, std::vector<Incarnation> members) {
+    p.group.open = 0;
+    p.group.compares = false;
+    p.group.waits = GroupWait::kGroup;
+    p.group.end.form(p.barriers, std::move(members), p.incarnation(), scheme_ == Scheme::kReduceScatter);
+    run_group(p);
+  }
+  // All connections are open. The members tell each other what they have.
+  void compare(Process& p) {
+    using Work = GroupOperation::Work;
+    if (p.group.with_group == WithGroup::kBegins) {
+      return begin_operation(p, {.work = Work::kAll, .giver = 0, .values = all_of(p)});
+    }
+    if (p.group.is_new && p.group.end.members().size() == 1) return end_without_weights(p);
+    std::vector<uint64_t> versions;
+    for (const SimulatedBucket& bucket : p.group.buckets) {
+      versions.push_back(p.group.is_new ? 0 : bucket.version + 1);
+    }
+    begin_operation(p, {.work = Work::kTable, .values = versions});
+  }
+  static std::vector<uint64_t> all_of(const Process& p) {
+    std::vector<uint64_t> values;
+    for (const SimulatedBucket& bucket : p.group.buckets) {
+      values.push_back(bucket.version);
+      values.push_back(bucket.value);
+    }
+    values.push_back(p.group.statistics);
+    return values;
+  }
+  // As DeviceStore::adopt_newest(): the newest of each bucket is copied to all.
+  void adopt_newest(Process& p, const std::vector<std::vector<uint64_t>>& versions) {
+    using Work = GroupOperation::Work;
+    const auto is_new = [](const std::vector<uint64_t>& of_member) { return of_member[0] == 0; };
+    if (std::ranges::all_of(versions, is_new)) {
+      note("the workers that had the weights were lost");
+      return p.group.end.close();
+    }
+    std::vector<GroupOperation> operations;
+    for (uint32_t b = 0; b < kBuckets; b++) {
+      const auto version = [b](const std::vector<uint64_t>& of_member) { return of_member[b]; };
+      const auto newest = std::ranges::max_element(versions, {}, version);
+      if (version(*newest) == version(*std::ranges::min_element(versions, {}, version))) continue;
+      operations.push_back({.work = Work::kBucket,
+                            .bucket = b,
+                            .giver = static_cast<size_t>(newest - versions.begin()),
+                            .values = {p.group.buckets[b].version, p.group.buckets[b].value}});
+    }
+    if (std::ranges::any_of(versions, is_new)) {
+      note("a group was made with a new worker");
+      const auto first = std::ranges::find_if_not(versions, is_new);
+      operations.push_back({.work = Work::kStatistics,
+                            .giver = static_cast<size_t>(first - versions.begin()),
+                            .values = {p.group.statistics}});
+    }
+    p.group.open += operations.size();
+    for (GroupOperation& operation : operations) p.group.end.begin(std::move(operation));
+  }
+  void end_without_weights(Process& p) {
+    note("the workers that had the weights were lost");
+    p.is_to_end = true;
+    fail(p, Code::kPeerLost);
+  }
+  void have_group(Process& p) {
+    if (p.group.with_group == WithGroup::kBegins) {
+      p.in_barrier = BarrierEnter{p.incarnation(), kInitial, p.barriers, "0 numbers", 0, {}, 0, true};
+      return ask_barrier(p);
+    }
+    p.group.is_new = false;
+    meet(p, Coming::kHasGroup, false);
+  }
+  void miss_group(Process& p) {
+    if (fails_ || p.group.with_group == WithGroup::kBegins) return fail_with_group(p);
+    if (const std::optional<size_t> peer = p.group.end.take_unreached()) {
+      p.group.unreached = p.group.ranks[*peer];
+      note("a worker did not reach another one");
+    }
+    if (p.group.failures++ == kGroupFailuresMax) {
+      p.is_to_end = true;
+      return fail(p, Code::kPeerLost);
+    }
+    note("a group could not be made at once");
+    meet(p, Coming::kHasGroup, true);
+  }
+
+  // ---- The workers meet.
+
+  void meet_torn(Process& p) {
+    if (fails_) return fail_with_group(p);
+    note("a group was torn");
+    p.group.waits = GroupWait::kNothing;
+    meet(p, Coming::kTorn, true);
+  }
+  void meet(Process& p, Coming coming, bool is_torn) {
+    if (p.is_over()) return;
+    p.group.coming = coming;
+    p.in_barrier = BarrierEnter{.incarnation = p.incarnation(),
+                                .name = kMeeting,
+                                .seq = p.barriers,
+                                .content = "1 numbers",
+                                .border = p.border,
+                                .is_torn = is_torn,
+                                .is_whole = p.at.made >= p.at.steps,
+                                .unreached = std::exchange(p.group.unreached, std::nullopt)};
+    if (is_torn && p.in_barrier->is_whole) note("a group was torn at the end of an epoch");
+    ask_barrier(p);
+  }
+  void agree(Process& p, uint64_t seq) {
+    const bool is_torn = torn_at_.contains(seq);
+    switch (std::exchange(p.group.coming, Coming::kOnItsWay)) {
+      case Coming::kTorn: return at_border(p, WithGroup::kSteps);
+      case Coming::kHasGroup: note_changes(p); return is_torn ? make_group(p) : continue_with_group(p);
+      case Coming::kHasShared:
+        if (!is_torn) return end_share(p);
+        note("the statistics were to be shared again");
+        p.group.statistics = p.group.kept_statistics;
+        return at_border(p, WithGroup::kShares);
+      case Coming::kHasGoneBack:
+        if (!is_torn) return end_going_back(p);
+        note("going back was interrupted");
+        return at_border(p, WithGroup::kSteps);
+      case Coming::kJoins:
+        p.group.buckets.assign(kBuckets, {});
+        p.group.is_new = true;
+        pass(p, border_at_[seq]);
+        p.group.replaced.clear();
+        note_changes(p);
+        return renew_group(p, WithGroup::kWelcomes);
+      case Coming::kOnItsWay: return agree_on_next(p, seq, is_torn);
+    }
+  }
+  void agree_on_next(Process& p, uint64_t seq, bool is_torn) {
+    if (border_at_[seq] > 0) pass(p, border_at_[seq]);
+    p.stops = stopping_meeting_ == seq;
+    if (p.stops && !is_torn) {
+      if (!p.stopping) met_at_epochs_end_ = true;
+      return share(p);
+    }
+    if (border_at_[seq] == 0 && !is_torn) {
+      if (!goes_back_ || !lacks_workers(p)) return share(p);
+      note("an epoch was not ended, because a worker was lost");
+      p.group.awaits_border = true;
+      return try_begin(p);
+    }
+    p.group.replaced.clear();
+    note_changes(p);
+    if (!is_torn && p.group.newcomers.empty() && p.live == p.group.ranks) return settle_in(p);
+    renew_group(p, WithGroup::kSteps);
+  }
+  void at_border(Process& p, WithGroup then) {
+    p.group.replaced.clear();
+    note_changes(p);
+    renew_group(p, then);
+  }
+  // All members have confirmed that they have the group.
+  void continue_with_group(Process& p) {
+    audit_->has_weights(time_.now(), p.group.end.number(), kNoStep, hash_of(p.group.buckets));
+    if (p.group.with_group == WithGroup::kWelcomes) return welcome(p);
+    go_to(p, std::ranges::min(p.group.buckets, {}, &SimulatedBucket::version).version);
+    p.group.with_group == WithGroup::kShares ? share(p) : settle_in(p);
+  }
+  // As GroupRenewal::go_to().
+  void go_to(Process& p, uint64_t step) {
+    audit_->continues_from(p.group.end.number(), step);
+    if (step == p.next + 1) {
+      p.next++;
+      p.at.made++;
+      return;
+    }
+    const StepMark& mark = p.group.marks[step % 2];
+    if (mark.is_set && mark.next == step) {
+      note(p.next == step ? "a worker began its step again" : "a worker went back to the step before");
+      p.at = mark.at;
+      p.reading = mark.reading;
+      p.next = mark.next;
+      p.group.statistics = mark.statistics;
+    } else if (step != p.next) {
+      wrong_ = fmt::format("worker {} is before step {}, but the group continues with step {}", p.rank, p.next, step);
+    }
+    if (std::ranges::max(p.group.buckets, {}, &SimulatedBucket::version).version == step) return;
+    note("a step was made with weights of two versions");
+    p.at.is_original = false;
+  }
+  void settle_in(Process& p) {
+    if (p.at.made >= p.at.steps && p.group.newcomers.empty()) return try_begin(p);
+    take_newcomers(p);
+    if (p.live == p.at.members && p.newcomers.empty()) return try_begin(p);
+    divide_rest(p, p.barriers);
+    p.newcomers.empty() ? try_begin(p) : enter_position(p);
+  }
+  static void take_newcomers(Process& p) {
+    p.newcomers.assign(p.group.newcomers.begin(), p.group.newcomers.end());
+    p.group.newcomers.clear();
+  }
+  void welcome(Process& p) {
+    take_newcomers(p);
+    enter_position(p);
+  }
+
+  // ---- The end of an epoch.
+
+  void share(Process& p) {
+    p.group.kept_statistics = p.group.statistics;
+    p.group.waits = GroupWait::kShare;
+    begin_operation(p, {.work = GroupOperation::Work::kAverage, .values = {p.group.statistics}});
+  }
+  void end_share(Process& p) {
+    if (p.stops) return leave(p, Code::kPreempted);
+    enter_barrier(p, fmt::format("validation {}", p.at.epoch));
+  }
+  void end_epoch_in_group(Process& p) {
+    audit_->ends_epoch(time_.now(), p.at.epoch);
+    const uint64_t weights = mix64(hash_of(p.group.buckets) ^ p.group.statistics);
+    audit_->has_weights(time_.now(), p.group.end.number(), kNoStep - 1 - p.at.epoch, weights);
+    if (!goes_back_ || !p.at.is_original) return;
+    if (weights != undisturbed(p.at.epoch)) wrong_ = "an epoch ended with other bits than without a loss";
+    if (has_gone_back_) note("an epoch ended with the bits of one without a loss");
+  }
+  // The weights and statistics at the end of the epoch of a job in which nobody was lost.
+  uint64_t undisturbed(uint64_t epoch) const {
+    const auto workers = static_cast<int64_t>(workers_);
+    std::vector<SimulatedBucket> buckets(kBuckets);
+    uint64_t shared = 0;
+    for (uint64_t e = 0; e <= epoch; e++) {
+      std::vector<uint64_t> statistics(workers_, shared);
+      for (int64_t step = 0; step < divide_up(records_, workers * kBatch); step++) {
+        const uint64_t weights = hash_of(buckets);
+        std::vector<uint64_t> sums(kBuckets);
+        for (int64_t rank = 0; rank < workers; rank++) {
+          const data::Share share = data::equal_share(records_, rank, workers);
+          std::vector<int64_t> batch;
+          for (int64_t i = 0; i < kBatch && share.begin + step * kBatch + i < share.end; i++) {
+            batch.push_back(share.begin + step * kBatch + i);
+          }
+          const uint64_t gradient = gradient_of(batch, weights);
+          statistics[static_cast<size_t>(rank)] = mix64(statistics[static_cast<size_t>(rank)] ^ gradient);
+          for (uint32_t b = 0; b < kBuckets; b++) sums[b] += mix64(gradient + b);
+        }
+        for (uint32_t b = 0; b < kBuckets; b++) buckets[b] = updated(buckets[b], sums[b]);
+      }
+      shared = mix64(std::accumulate(statistics.begin(), statistics.end(), uint64_t{0}));
+    }
+    return mix64(hash_of(buckets) ^ shared);
+  }
+  SimulatedCheckpoint checkpoint_of(const Process& p) const {
+    SimulatedCheckpoint checkpoint{p.at, p.group.buckets, p.group.statistics};
+    checkpoint.at.next = p.next;
+    return checkpoint;
+  }
+  // The first worker writes a checkpoint, which takes a while.
+  void save(Process& p) {
+    if (p.live.front() != p.rank || p.is_lost) return;
+    p.group.saving = checkpoint_of(p);
+    later(p, random_.below(400), [this, &p] { complete_checkpoint(p); });
+  }
+  void complete_checkpoint(Process& p) {
+    if (p.group.saving && !p.is_lost) checkpoint_ = std::move(p.group.saving);
+    p.group.saving.reset();
+  }
+
+  // ---- Going back.
+
+  void offer_to_go_back(Process& p) {
+    offer_.reset();
+    if (p.group.replaced.empty()) return;
+    complete_checkpoint(p);
+    if (checkpoint_->at.members.size() == p.live.size()) {
+      offer_ = {.to = *checkpoint_, .giver = p.rank};
+    } else {
+      note("a run could not go back, because other workers had divided the records");
+    }
+  }
+  void go_back(Process& p, const Rollback& back) {
+    note("a run went back");
+    has_gone_back_ = true;
+    GroupMember& own = p.group;
+    audit_->goes_back(p.barriers, back.to.at.epoch);
+    p.at = back.to.at;
+    p.at.members = p.live;
+    p.at.division = p.barriers;
+    p.next = p.at.next;
+    p.newcomers.clear();
+    take_part(p);
+    own.marks = {};
+    own.is_new = p.rank != back.giver;
+    if (!own.is_new) {
+      own.buckets = back.to.buckets;
+      own.statistics = back.to.statistics;
+    }
+    own.waits = GroupWait::kGive;
+    const bool may_crash = climate_ == Climate::kCrashes || climate_ == Climate::kTwo;
+    if (may_crash && random_.below(20) == 0) after(random_.below(kDelayMax), [this, &p] { crash(p); });
+    const auto giver = std::ranges::find(own.ranks, back.giver) - own.ranks.begin();
+    begin_operation(p, {.work = GroupOperation::Work::kAll, .giver = static_cast<size_t>(giver), .values = all_of(p)});
+  }
+  void end_going_back(Process& p) {
+    p.group.has_gone_back = true;
+    p.begun = p.next;
+    p.in_barrier = BarrierEnter{p.incarnation(), kInitial, p.barriers, "0 numbers", 0, {}, 0, true};
+    ask_barrier(p);
+  }
+
+  // ---- Two workers that lose each other.
+
+  void cut_workers() {
+    Process &one = any_worker(), &other = any_worker();
+    const bool are_members = one.admitted && !one.is_over() && other.admitted && !other.is_over();
+    if (&one == &other || !are_members || one.group.is_cut(other.incarnation())) return;
+    note("two workers lost each other");
+    const bool is_refused = random_.below(2) == 0;
+    one.group.cuts[other.incarnation()] = {.since = time_.now(), .until = {}, .is_refused = is_refused, .held = {}};
+    other.group.cuts[one.incarnation()] = {.since = time_.now(), .until = {}, .is_refused = is_refused, .held = {}};
+    const int64_t noticed = is_refused ? delay() : static_cast<int64_t>(kTimeout);
+    later(one, noticed, [this, &one, &other] { notice_cut(one, other); });
+    later(other, noticed, [this, &one, &other] { notice_cut(other, one); });
+    after(random_.below(random_.below(2) == 0 ? 3'000 : 12'000), [this, &one, &other] {
+      mend_workers(one, other);
+      mend_workers(other, one);
+    });
+  }
+  void notice_cut(Process& p, const Process& other) {
+    if (p.group.is_cut(other.incarnation())) lose_link(p, other.incarnation());
+  }
+  void mend_workers(Process& p, const Process& other) {
+    GroupMember::Cut& cut = p.group.cuts.at(other.incarnation());
+    cut.until = time_.now();
+    for (GroupMessage& message : std::exchange(cut.held, {})) send_in_group(p, std::move(message));
+  }
+  // Who counts as lost because two workers do not reach each other has really been cut off from another one.
+  void look_at_missed_workers(const DeclareLost& e) {
+    if (e.why.find("could not connect to each other") == std::string::npos) return;
+    note("of two workers that missed each other one was lost");
+    const auto explains = [&](const auto& entry) {
+      const GroupMember::Cut& cut = entry.second;
+      return cut.since + kTimeout <= time_.now() && (!cut.until || *cut.until + 2 * kTimeout >= time_.now());
+    };
+    const Process& p = seated(e.member.rank);
+    if (std::ranges::none_of(p.group.cuts, explains))
+      wrong_ = "a worker was lost that was not cut off from another one";
   }
 
   // ---- The records of an epoch. Without the same weights, only numbers of steps.
@@ -742,6 +1428,7 @@ class Simulation {
     p.at.made = 0;
     p.at.members = p.live;
     p.at.division = p.barriers;
+    p.at.is_original = p.at.is_original && p.live.size() == workers_;
     const auto workers = static_cast<int64_t>(p.live.size());
     p.at.steps = divide_up(records_, workers * kBatch);
     take_part(p);
@@ -750,6 +1437,7 @@ class Simulation {
   void divide_rest(Process& p, uint64_t division) {
     if (p.live == p.at.members && p.newcomers.empty()) return;
     const auto before = static_cast<int64_t>(p.at.members.size()), now = static_cast<int64_t>(p.live.size());
+    p.at.is_original = false;
     if (before != now) {
       add_read(p.at, before);
       p.at.steps = divides_records() ? divide_up(data::count_left(p.at.rest), now * kBatch)
@@ -784,13 +1472,14 @@ class Simulation {
     audit_->divides(time_.now(), p.incarnation(), p.at.epoch, p.at.division, p.at.members.size(), p.reading);
   }
   // The next batch. A worker whose part is at its end reads records of it again, which does not count.
-  void read_records(Process& p) {
+  std::vector<int64_t> read_records(Process& p) {
     std::vector<int64_t> batch;
     while (std::ssize(batch) < kBatch && !p.reading.empty()) {
       batch.push_back(p.reading.back());
       p.reading.pop_back();
     }
-    if (divides_records()) audit_->reads(p.incarnation(), p.rank, p.next, p.at.epoch, batch);
+    if (divides_records()) audit_->reads(time_.now(), p.incarnation(), p.rank, p.next, p.at.epoch, batch);
+    return batch;
   }
   static int64_t divide_up(int64_t count, int64_t by) { return (count + by - 1) / by; }
 
@@ -888,6 +1577,7 @@ class Simulation {
     later(p, delay(), [this, &p] {
       become_member(p);
       if (!p.is_worker() || std::exchange(p.trains, true)) return;
+      if (is_group_) return begin_group(p);
       p.in_barrier = BarrierEnter{p.incarnation(), kInitial, p.barriers, "0 numbers", 0, {}, 0, true};
       ask_barrier(p);
     });
@@ -897,6 +1587,7 @@ class Simulation {
     if (p.seat.is_former() && p.rank != rank) note("a lost worker got another seat");
     p.rank = rank;
     p.has_seat = true;
+    p.group.coming = Coming::kJoins;
     audit_->admits(time_.now(), p.incarnation(), rank);
     later(p, delay(), [this, &p] {
       if (p.ended) return;
@@ -961,7 +1652,7 @@ class Simulation {
   void hear(Process& p, const Finish&) { leave(p, std::nullopt); }
   void hear(Process& p, const View& view) {
     if (p.works) {
-      if (!p.seat.loses_by(view)) return;
+      if (!p.seat.loses_by(view)) return watch_group(p, view);
       note("a lost process was told so");
       return lose_seat(p);
     }
@@ -989,7 +1680,7 @@ class Simulation {
     if (const auto one = std::ranges::find_if(processes_, inside); one != processes_.end()) {
       regroup(one->in_barrier->stop_set_of, e.seq);
     }
-    if (border_at_[e.seq] > 0) look_at_border(e);
+    if (is_group_ ? e.passed > 0 : border_at_[e.seq] > 0) look_at_border(e);
     for (Process& p : processes_) {
       if (!p.is_worker() || p.ended || p.is_lost) continue;
       if (!p.in_barrier && !p.crashed) early_ = true;
@@ -1015,7 +1706,7 @@ class Simulation {
     std::map<uint32_t, std::set<uint64_t>> next;
     for (const Process& p : processes_) {
       const bool is_old = p.is_worker() && !p.is_over() && !p.is_lost && std::ranges::count(e.joined, p.rank) == 0;
-      if (is_old) next[policy_.group_of[p.rank]].insert(p.next);
+      if (is_old && !is_group_) next[policy_.group_of[p.rank]].insert(p.next);
     }
     uneven_ = uneven_ || std::ranges::any_of(next, [](const auto& of_group) { return of_group.second.size() > 1; });
   }
@@ -1063,6 +1754,7 @@ class Simulation {
     trace_ += fmt::format("{} lost {}: {}\n", time_.now(), to_text(e.member), e.why);
     lost_ = e.member;
     note(loss_here());
+    look_at_missed_workers(e);
     const bool is_worker = e.member.role == Role::kWorker;
     Process& p = is_worker ? seated(e.member.rank) : processes_[workers_ + e.member.rank];
     p.is_lost = e.continues;
@@ -1147,6 +1839,7 @@ class Simulation {
     result.has_gone_on_without = has_gone_on_without_;
     result.has_lacked_replacement = has_lacked_replacement_;
     result.broken = refused_wrongly_ ? "a server refused a worker that has its seat" : audit_->broken();
+    if (result.broken.empty()) result.broken = wrong_;
     result.paths = paths_;
     for (const auto& [path, count] : audit_->paths()) result.paths[path] += count;
     result.has_survivor = std::ranges::any_of(processes_, [&](const Process& p) {
@@ -1172,7 +1865,11 @@ class Simulation {
   Scheme scheme_ = Scheme::kBsp;
   bool one_lacks_index_ = false;  // the last worker: all are prepared before the job starts
   uint32_t workers_ = 1, servers_ = 0, seats_ = 1;
+  bool is_group_ = false;                      // whether the job has no servers
+  bool fails_ = false;                         // whether a lost worker ends the job
   bool waits_ = false, stands_still_ = false;  // for a worker in the place of a lost one
+  bool has_gone_back_ = false;
+  bool goes_back_ = false;  // when a lost worker has been replaced, for the same bits
   uint64_t epochs_ = 0;
   int64_t records_ = 0;
   Policy policy_;
@@ -1209,6 +1906,12 @@ class Simulation {
   std::map<uint64_t, ReleaseBarrier> replies_;         // by barrier
   std::map<uint64_t, uint64_t> border_at_;             // by barrier: the border of a worker that came to it; 0: none
   std::map<uint64_t, SimulatedPosition> position_at_;  // by barrier: the position that a worker has handed over
+  std::set<uint64_t> torn_at_;                         // barriers to which a worker came in the middle of a step
+  std::map<uint64_t, std::map<uint32_t, Incarnation>> addresses_at_;  // by barrier and rank
+  std::optional<SimulatedCheckpoint> checkpoint_;                     // the newest; at first the beginning of the run
+  std::optional<Rollback> offer_;                                     // of the worker that hands over
+  std::map<uint64_t, Rollback> back_at_;                              // by barrier
+  std::string wrong_;  // what is wrong and only shows in a group; empty: nothing
   bool uneven_ = false;
   bool early_ = false, met_at_epochs_end_ = false;
   std::optional<uint64_t> stopping_meeting_;  // number of the meeting

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "data/loading/epoch_rest.h"
+#include "simulated_group.h"
 #include "simulated_servers.h"
 #include "sync/membership.h"
 #include "sync/seat.h"
@@ -60,6 +62,7 @@ struct SimulatedPosition {
   data::EpochRest rest = {};           // what other workers have read of the epoch
   uint64_t division = 0;               // numbers the divisions of the records
   std::vector<uint32_t> members = {};  // the ranks that divide the records
+  bool is_original = true;             // whether as many workers as at the start have made all steps so far
 };
 
 // For what a worker waits until all its requests to slices are answered.
@@ -68,6 +71,76 @@ enum class SliceWait { kNothing, kStep, kFirstWeights, kRefresh, kStatistics };
 struct OpenRequest {
   SliceRequest request = {};  // number 0: none
   SliceAnswer answer = {};    // to the last request
+};
+
+// ---- What a worker of a job without servers knows.
+
+struct SimulatedBucket {
+  uint64_t version = 0;  // updates
+  uint64_t value = 0;    // a hash of all that has made it
+  bool operator==(const SimulatedBucket&) const = default;
+};
+
+// The beginning of a step, to which the worker may have to go back.
+struct StepMark {
+  bool is_set = false;
+  SimulatedPosition at = {};
+  std::vector<int64_t> reading = {};
+  uint64_t next = 0, statistics = 0;
+};
+
+struct SimulatedCheckpoint {
+  SimulatedPosition at = {};
+  std::vector<SimulatedBucket> buckets = {};
+  uint64_t statistics = 0;
+};
+
+// For what it waits, apart from barriers.
+enum class GroupWait { kNothing, kWeights, kGradient, kGroup, kShare, kGive };
+// What it does when it has the weights of all its steps.
+enum class WithWeights { kComputes, kMeets, kStops, kLeaves };
+// Why it comes to the barrier at which all workers agree on what follows.
+enum class Coming { kOnItsWay, kJoins, kTorn, kHasGroup, kHasShared, kHasGoneBack };
+// What it does when the group is made.
+enum class WithGroup { kBegins, kSteps, kShares, kWelcomes };
+
+struct GroupMember {
+  GroupEnd end = {};
+  std::vector<SimulatedBucket> buckets = {};
+  uint64_t statistics = 0, kept_statistics = 0;
+  bool is_new = false;  // it has no weights yet
+  std::array<StepMark, 2> marks = {};
+  std::vector<int64_t> batch = {};  // the records of its step
+  GroupWait waits = GroupWait::kNothing;
+  WithWeights with_weights = WithWeights::kComputes;
+  Coming coming = Coming::kOnItsWay;
+  WithGroup with_group = WithGroup::kBegins;
+  size_t open = 0;                                   // operations that have begun and are not complete
+  bool compares = false;                             // the members compare their buckets
+  std::vector<uint32_t> ranks = {};                  // of the members
+  std::vector<uint32_t> tried = {};                  // with which it has last tried to make the group
+  int failures = 0;                                  // to do so
+  std::optional<uint32_t> unreached = {};            // as in BarrierEnter
+  std::pair<uint64_t, size_t> connecting = {};       // the group, and the place of the member to which it connects
+  std::vector<uint32_t> joined = {}, lost = {};      // as the last barrier said
+  std::set<uint32_t> newcomers = {}, replaced = {};  // see train/group_renewal.h: take_newcomers() and lost()
+  bool awaits_border = false;                        // at the end of an epoch that does not count
+  bool has_gone_back = false;
+  uint64_t view = 0;  // number of the newest
+  std::optional<SimulatedCheckpoint> saving = {};
+  // By the other worker's incarnation: when the connection was cut, and when it was mended.
+  struct Cut {
+    Millis since = 0;
+    std::optional<Millis> until = {};
+    bool is_refused = false;
+    std::vector<GroupMessage> held = {};
+  };
+  std::map<uint64_t, Cut> cuts = {};
+  std::map<uint64_t, Millis> reaches = {};  // when its last message reaches each other worker
+  [[nodiscard]] bool is_cut(uint64_t from) const {
+    const auto cut = cuts.find(from);
+    return cut != cuts.end() && !cut->second.until;
+  }
 };
 
 struct SimulatedProcess {
@@ -113,6 +186,7 @@ struct SimulatedProcess {
   bool is_gone = false;    // the scheduler knows that it has ended
   bool is_to_end = false;  // it was told to leave, was lost, or has joined when nobody was left who knew the position
   bool must_leave = false, has_left = false;
+  GroupMember group = {};  // in a job without servers
 
   [[nodiscard]] bool is_worker() const { return works && takes_part; }
   [[nodiscard]] bool is_over() const { return crashed || ended || failed || has_unwound; }
