@@ -42,9 +42,12 @@ enum class Climate {
 };
 // The last two have no servers: the workers add up their gradients in a group. In the one, each worker gets all arrays
 // and adds them up; in the other, each adds up a part of every array and gives the sum to the others.
-enum class Scheme { kBsp, kBackup, kAsp, kSsp, kGsp, kAllReduce, kReduceScatter };
+enum class Scheme { kBsp, kBackup, kAsp, kSsp, kGsp, kAllReduce, kReduceScatter, kUpdateOnWorker };
 constexpr bool has_servers(Scheme scheme) {
   return scheme != Scheme::kAllReduce && scheme != Scheme::kReduceScatter;
+}
+constexpr bool is_bsp(Scheme scheme) {
+  return scheme == Scheme::kBsp || scheme == Scheme::kUpdateOnWorker || !has_servers(scheme);
 }
 struct Course {
   Scheme scheme = Scheme::kBsp;
@@ -181,6 +184,7 @@ class Simulation {
     const auto bound = static_cast<Step>(random_.below(3));
     switch (scheme_) {
       case Scheme::kBsp:
+      case Scheme::kUpdateOnWorker:
       case Scheme::kAllReduce:
       case Scheme::kReduceScatter: return bsp(seats_);
       case Scheme::kBackup: return bsp(seats_, 1);
@@ -213,8 +217,9 @@ class Simulation {
   }
   // Whether every worker makes the same number of steps in an epoch, and whether the records that each reads matter.
   bool makes_fixed_steps() const { return has_same_weights() || policy_.lead_max.has_value(); }
+  bool workers_update() const { return scheme_ == Scheme::kUpdateOnWorker; }
   bool divides_records() const { return has_same_weights() && climate_; }
-  bool has_same_weights() const { return scheme_ == Scheme::kBsp || !has_servers(scheme_); }
+  bool has_same_weights() const { return is_bsp(scheme_); }
 
   // ---- Time and messages.
 
@@ -550,7 +555,8 @@ class Simulation {
     if (is_held && p.next >= p.stop_after->steps) return p.stop_after->meets ? come_to_border(p) : stop(p);
     p.begun = p.next + 1;
     audit_->begins(time_.now(), p.incarnation(), p.rank);
-    (void)read_records(p);
+    p.batch = read_records(p);
+    if (workers_update()) audit_->has_weights(time_.now(), 0, p.next, hash_of(p.weights));
     p.waits = SliceWait::kStep;
     later(p, 1 + random_.below(p.step_ms_max), [this, &p] { ask(p, SliceWait::kStep); });
   }
@@ -564,6 +570,7 @@ class Simulation {
     if (p.is_over()) return;
     p.waits = wait;
     p.open.resize(parameter_slices() + 1);
+    p.weights.resize(parameter_slices());
     const bool statistics = wait == SliceWait::kStatistics || wait == SliceWait::kFirstWeights;
     const uint32_t begin = wait == SliceWait::kStatistics ? parameter_slices() : 0;
     const uint32_t end = parameter_slices() + (statistics ? 1 : 0);
@@ -572,6 +579,11 @@ class Simulation {
       request = {.from = p.incarnation(), .rank = p.rank, .slice = slice, .number = ++p.requests};
       if (wait == SliceWait::kStep || wait == SliceWait::kStatistics) request.call = SliceCall::kPush;
       if (wait == SliceWait::kRefresh) request.call = SliceCall::kRefresh;
+      if (wait == SliceWait::kHandOver) request.call = SliceCall::kAssign;
+      if (workers_update() && slice < parameter_slices()) {
+        request.weights = p.weights[slice];
+        request.gradient = mix64(gradient_of(p.batch, hash_of(p.weights)) + slice);
+      }
       if (wait != SliceWait::kFirstWeights) request.step = slice == parameter_slices() ? p.meetings : p.next;
       later(p, random_.below(6), [this, &p, slice, number = p.requests] { send_request(p, slice, number); });
     }
@@ -618,6 +630,7 @@ class Simulation {
     for (uint32_t slice = 0; slice < parameter_slices(); slice++) open = std::min(open, p.open[slice].answer.step);
     switch (waited) {
       case SliceWait::kStep:
+        if (workers_update()) update(p);
         p.next++;
         if (policy_.backup > 0 && open > p.next) note("a worker was left behind and jumped");
         if (policy_.backup > 0) p.next = std::max(p.next, open);
@@ -633,10 +646,20 @@ class Simulation {
           }
         }
         p.meetings = p.open[parameter_slices()].answer.step;
+        for (uint32_t slice = 0; slice < parameter_slices(); slice++) p.weights[slice] = p.open[slice].answer.weights;
         return try_begin(p);
+      case SliceWait::kHandOver: note("a worker gave its weights to the servers"); return enter_barrier(p, kPosition);
       case SliceWait::kRefresh: return ask(p, SliceWait::kStatistics);
       case SliceWait::kStatistics: p.meetings++; return end_meeting(p);
       case SliceWait::kNothing: return;
+    }
+  }
+  // The servers have only added up the gradients.
+  void update(Process& p) {
+    for (uint32_t slice = 0; slice < parameter_slices(); slice++) {
+      const SliceAnswer& answer = p.open[slice].answer;
+      if (answer.sum_of != p.next) wrong_ = fmt::format("worker {} got the sum of another step", p.rank);
+      p.weights[slice] = updated(p.weights[slice], answer.sum);
     }
   }
   // Its seat belongs to nobody or to another process. It waits until the scheduler says so.
@@ -668,6 +691,7 @@ class Simulation {
   void begin_training(Process& p) {
     has_trained_ = true;
     if (std::exchange(p.group.has_gone_back, false)) return try_begin(p);
+    if (!is_group_) p.weights.resize(parameter_slices());
     begin_epoch(p);
     if (!checkpoint_) checkpoint_ = checkpoint_of(p);
     try_begin(p);
@@ -738,6 +762,7 @@ class Simulation {
   }
   void enter_position(Process& p) {
     if (goes_back_ && hands_over(p)) offer_to_go_back(p);
+    if (workers_update() && hands_over(p)) return ask(p, SliceWait::kHandOver);
     enter_barrier(p, kPosition);
   }
   void ask_barrier(Process& p) {
@@ -793,7 +818,7 @@ class Simulation {
   void begin_group(Process& p) {
     p.live.resize(workers_);
     std::iota(p.live.begin(), p.live.end(), 0);
-    p.group.buckets.assign(kBuckets, {});
+    p.weights.assign(kBuckets, {});
     p.group.with_group = WithGroup::kBegins;
     make_group(p);
   }
@@ -833,7 +858,7 @@ class Simulation {
     p.begun = std::max(p.begun, p.next + 1);
     audit_->begins(time_.now(), p.incarnation(), p.rank);
     p.group.marks[p.next % 2] = {true, p.at, p.reading, p.next, p.group.statistics};
-    p.group.batch = read_records(p);
+    p.batch = read_records(p);
     await_weights(p, WithWeights::kComputes);
   }
   void stop_at_gate(Process& p) {
@@ -866,9 +891,9 @@ class Simulation {
     }
     meet(p, Coming::kOnItsWay, false);
   }
-  static uint64_t hash_of(const std::vector<SimulatedBucket>& buckets) {
+  static uint64_t hash_of(const std::vector<SimulatedWeights>& buckets) {
     uint64_t hash = 0;
-    for (const SimulatedBucket& bucket : buckets) hash = mix64(hash ^ mix64(bucket.version) ^ bucket.value);
+    for (const SimulatedWeights& bucket : buckets) hash = mix64(hash ^ mix64(bucket.version) ^ bucket.value);
     return hash;
   }
   static uint64_t gradient_of(const std::vector<int64_t>& batch, uint64_t weights) {
@@ -876,14 +901,14 @@ class Simulation {
     for (const int64_t record : batch) hash = mix64(hash ^ static_cast<uint64_t>(record));
     return hash;
   }
-  static SimulatedBucket updated(const SimulatedBucket& bucket, uint64_t sum) {
+  static SimulatedWeights updated(const SimulatedWeights& bucket, uint64_t sum) {
     return {bucket.version + 1, mix64(bucket.value ^ mix64(sum))};
   }
   void compute(Process& p) {
     if (p.is_over()) return;
-    const uint64_t weights = hash_of(p.group.buckets);
+    const uint64_t weights = hash_of(p.weights);
     audit_->has_weights(time_.now(), p.group.end.number(), p.next, weights);
-    const uint64_t gradient = gradient_of(p.group.batch, weights);
+    const uint64_t gradient = gradient_of(p.batch, weights);
     p.group.statistics = mix64(p.group.statistics ^ gradient);
     push(p, gradient, kBuckets - 1);
   }
@@ -891,7 +916,7 @@ class Simulation {
   void push(Process& p, uint64_t gradient, uint32_t bucket) {
     if (p.is_over()) return;
     if (p.group.end.is_broken()) return meet_torn(p);
-    if (p.group.buckets[bucket].version > p.next) {
+    if (p.weights[bucket].version > p.next) {
       note("a bucket had its update already when its step was made again");
     } else {
       begin_operation(
@@ -1035,7 +1060,7 @@ class Simulation {
     const bool is_giver = own.end.members()[result.operation.giver] == p.incarnation();
     switch (result.operation.work) {
       case Work::kSum: {
-        SimulatedBucket& bucket = own.buckets[result.operation.bucket];
+        SimulatedWeights& bucket = p.weights[result.operation.bucket];
         audit_->adds_up(time_.now(), p.incarnation(), bucket.version, result.operation.step, own.end.members());
         bucket = updated(bucket, values[0]);
         return;
@@ -1044,13 +1069,13 @@ class Simulation {
       case Work::kTable: return adopt_newest(p, result.values);
       case Work::kBucket:
         if (!is_giver) note("a bucket was taken over from another worker");
-        own.buckets[result.operation.bucket] = {values[0], values[1]};
+        p.weights[result.operation.bucket] = {values[0], values[1]};
         return;
       case Work::kStatistics:
         if (own.is_new) own.statistics = values[0];
         return;
       case Work::kAll:
-        for (uint32_t b = 0; b < kBuckets; b++) own.buckets[b] = {values[2 * b], values[2 * b + 1]};
+        for (uint32_t b = 0; b < kBuckets; b++) p.weights[b] = {values[2 * b], values[2 * b + 1]};
         own.statistics = values[2 * kBuckets];
         own.is_new = false;
         return;
@@ -1096,14 +1121,14 @@ class Simulation {
     }
     if (p.group.is_new && p.group.end.members().size() == 1) return end_without_weights(p);
     std::vector<uint64_t> versions;
-    for (const SimulatedBucket& bucket : p.group.buckets) {
+    for (const SimulatedWeights& bucket : p.weights) {
       versions.push_back(p.group.is_new ? 0 : bucket.version + 1);
     }
     begin_operation(p, {.work = Work::kTable, .values = versions});
   }
   static std::vector<uint64_t> all_of(const Process& p) {
     std::vector<uint64_t> values;
-    for (const SimulatedBucket& bucket : p.group.buckets) {
+    for (const SimulatedWeights& bucket : p.weights) {
       values.push_back(bucket.version);
       values.push_back(bucket.value);
     }
@@ -1126,7 +1151,7 @@ class Simulation {
       operations.push_back({.work = Work::kBucket,
                             .bucket = b,
                             .giver = static_cast<size_t>(newest - versions.begin()),
-                            .values = {p.group.buckets[b].version, p.group.buckets[b].value}});
+                            .values = {p.weights[b].version, p.weights[b].value}});
     }
     if (std::ranges::any_of(versions, is_new)) {
       note("a group was made with a new worker");
@@ -1202,7 +1227,7 @@ class Simulation {
         note("going back was interrupted");
         return at_border(p, WithGroup::kSteps);
       case Coming::kJoins:
-        p.group.buckets.assign(kBuckets, {});
+        p.weights.assign(kBuckets, {});
         p.group.is_new = true;
         pass(p, border_at_[seq]);
         p.group.replaced.clear();
@@ -1236,9 +1261,9 @@ class Simulation {
   }
   // All members have confirmed that they have the group.
   void continue_with_group(Process& p) {
-    audit_->has_weights(time_.now(), p.group.end.number(), kNoStep, hash_of(p.group.buckets));
+    audit_->has_weights(time_.now(), p.group.end.number(), kNoStep, hash_of(p.weights));
     if (p.group.with_group == WithGroup::kWelcomes) return welcome(p);
-    go_to(p, std::ranges::min(p.group.buckets, {}, &SimulatedBucket::version).version);
+    go_to(p, std::ranges::min(p.weights, {}, &SimulatedWeights::version).version);
     p.group.with_group == WithGroup::kShares ? share(p) : settle_in(p);
   }
   // As GroupRenewal::go_to().
@@ -1259,7 +1284,7 @@ class Simulation {
     } else if (step != p.next) {
       wrong_ = fmt::format("worker {} is before step {}, but the group continues with step {}", p.rank, p.next, step);
     }
-    if (std::ranges::max(p.group.buckets, {}, &SimulatedBucket::version).version == step) return;
+    if (std::ranges::max(p.weights, {}, &SimulatedWeights::version).version == step) return;
     note("a step was made with weights of two versions");
     p.at.is_original = false;
   }
@@ -1292,7 +1317,7 @@ class Simulation {
   }
   void end_epoch_in_group(Process& p) {
     audit_->ends_epoch(time_.now(), p.at.epoch);
-    const uint64_t weights = mix64(hash_of(p.group.buckets) ^ p.group.statistics);
+    const uint64_t weights = mix64(hash_of(p.weights) ^ p.group.statistics);
     audit_->has_weights(time_.now(), p.group.end.number(), kNoStep - 1 - p.at.epoch, weights);
     if (!goes_back_ || !p.at.is_original) return;
     if (weights != undisturbed(p.at.epoch)) wrong_ = "an epoch ended with other bits than without a loss";
@@ -1301,7 +1326,7 @@ class Simulation {
   // The weights and statistics at the end of the epoch of a job in which nobody was lost.
   uint64_t undisturbed(uint64_t epoch) const {
     const auto workers = static_cast<int64_t>(workers_);
-    std::vector<SimulatedBucket> buckets(kBuckets);
+    std::vector<SimulatedWeights> buckets(kBuckets);
     uint64_t shared = 0;
     for (uint64_t e = 0; e <= epoch; e++) {
       std::vector<uint64_t> statistics(workers_, shared);
@@ -1325,7 +1350,7 @@ class Simulation {
     return mix64(hash_of(buckets) ^ shared);
   }
   SimulatedCheckpoint checkpoint_of(const Process& p) const {
-    SimulatedCheckpoint checkpoint{p.at, p.group.buckets, p.group.statistics};
+    SimulatedCheckpoint checkpoint{p.at, p.weights, p.group.statistics};
     checkpoint.at.next = p.next;
     return checkpoint;
   }
@@ -1366,7 +1391,7 @@ class Simulation {
     own.marks = {};
     own.is_new = p.rank != back.giver;
     if (!own.is_new) {
-      own.buckets = back.to.buckets;
+      p.weights = back.to.buckets;
       own.statistics = back.to.statistics;
     }
     own.waits = GroupWait::kGive;

@@ -66,7 +66,7 @@ struct SimulatedPosition {
 };
 
 // For what a worker waits until all its requests to slices are answered.
-enum class SliceWait { kNothing, kStep, kFirstWeights, kRefresh, kStatistics };
+enum class SliceWait { kNothing, kStep, kFirstWeights, kRefresh, kStatistics, kHandOver };
 
 struct OpenRequest {
   SliceRequest request = {};  // number 0: none
@@ -74,12 +74,6 @@ struct OpenRequest {
 };
 
 // ---- What a worker of a job without servers knows.
-
-struct SimulatedBucket {
-  uint64_t version = 0;  // updates
-  uint64_t value = 0;    // a hash of all that has made it
-  bool operator==(const SimulatedBucket&) const = default;
-};
 
 // The beginning of a step, to which the worker may have to go back.
 struct StepMark {
@@ -91,7 +85,7 @@ struct StepMark {
 
 struct SimulatedCheckpoint {
   SimulatedPosition at = {};
-  std::vector<SimulatedBucket> buckets = {};
+  std::vector<SimulatedWeights> buckets = {};
   uint64_t statistics = 0;
 };
 
@@ -106,11 +100,9 @@ enum class WithGroup { kBegins, kSteps, kShares, kWelcomes };
 
 struct GroupMember {
   GroupEnd end = {};
-  std::vector<SimulatedBucket> buckets = {};
   uint64_t statistics = 0, kept_statistics = 0;
   bool is_new = false;  // it has no weights yet
   std::array<StepMark, 2> marks = {};
-  std::vector<int64_t> batch = {};  // the records of its step
   GroupWait waits = GroupWait::kNothing;
   WithWeights with_weights = WithWeights::kComputes;
   Coming coming = Coming::kOnItsWay;
@@ -165,6 +157,8 @@ struct SimulatedProcess {
   SimulatedPosition at = {};
   std::vector<int64_t> reading = {};                // the records of its part, from the last division on
   std::vector<uint32_t> live = {}, newcomers = {};  // the ranks, as the last barrier and the last border named them
+  std::vector<int64_t> batch = {};                  // those of its step
+  std::vector<SimulatedWeights> weights = {};       // if workers update: of each slice, or of each bucket in a group
   std::vector<OpenRequest> open = {};               // by slice
   SliceWait waits = SliceWait::kNothing;
   uint64_t requests = 0, meetings = 0;        // numbers of its requests, and of the rounds of the statistics

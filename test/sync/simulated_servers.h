@@ -16,7 +16,14 @@
 
 namespace dtrain::sync {
 
-enum class SliceCall : uint8_t { kPush, kPull, kRefresh };
+enum class SliceCall : uint8_t { kPush, kPull, kRefresh, kAssign };
+
+// An array of weights, or a part of one.
+struct SimulatedWeights {
+  uint64_t version = 0;  // updates
+  uint64_t value = 0;    // a hash of all that has made it
+  bool operator==(const SimulatedWeights&) const = default;
+};
 
 struct SliceRequest {
   uint64_t from = 0;  // the incarnation of the worker
@@ -25,6 +32,8 @@ struct SliceRequest {
   SliceCall call = SliceCall::kPull;
   Step step = 0;  // of the gradient, or the one that the worker wants to begin
   uint64_t number = 0;
+  uint64_t gradient = 0;          // of a push, if workers update
+  SimulatedWeights weights = {};  // to assign
 };
 
 struct SliceAnswer {
@@ -34,6 +43,10 @@ struct SliceAnswer {
   Step step = 0;         // that the worker may begin
   uint64_t applied = 0;  // gradients in the slice
   bool is_refused = false;
+  // If workers update: the sum of the gradients of the last round, its step, and the weights that were assigned.
+  uint64_t sum = 0;
+  Step sum_of = 0;
+  SimulatedWeights weights = {};
 };
 
 class SimulatedServer {
@@ -66,7 +79,12 @@ class SimulatedServer {
     }
     audit_.hears(now_, rank_, request.rank, request.from);
     Slice& slice = *std::ranges::find(slices_, request.slice, [](const Slice& one) { return one.kind.number; });
+    if (request.call == SliceCall::kAssign) {
+      slice.weights = request.weights;
+      return {{.to = request.from, .slice = request.slice, .number = request.number}};
+    }
     Step wanted = request.step;
+    gradient_ = request.gradient;
     if (request.call == SliceCall::kPush) {
       feed(slice, Push{request.rank, request.step});
       wanted++;
@@ -131,6 +149,9 @@ class SimulatedServer {
     std::vector<uint64_t> added = {};          // by group: gradients in its sum
     std::vector<uint64_t> kept = {};           // by group: gradients in the weights that it was given
     uint64_t applied = 0;
+    uint64_t adding = 0, sum = 0;  // the gradients of the open round, and of the last one
+    Step adding_of = 0, sum_of = 0;
+    SimulatedWeights weights = {};  // as assigned
     void begin() {
       added.assign(kind.policy.group_of.size(), 0);
       kept.assign(kind.policy.group_of.size(), applied);
@@ -158,6 +179,8 @@ class SimulatedServer {
     for (const Effect& effect : effects) {
       std::visit(Overloaded{[&](const Add& add) {
                               slice.added[add.group]++;
+                              slice.adding += gradient_;
+                              slice.adding_of = push->step;
                               audit_.adds(now_, slice.kind.number, rank_, add.worker, accepted_[add.worker],
                                           push->step);
                             },
@@ -165,6 +188,8 @@ class SimulatedServer {
                             [&](const Late& late) { audit_.is_late(now_, slice.kind.number, late.worker, late.step); },
                             [&](const Apply& apply) {
                               slice.applied += std::exchange(slice.added[apply.group], 0);
+                              slice.sum = std::exchange(slice.adding, 0);
+                              slice.sum_of = slice.adding_of;
                               audit_.applies(now_, slice.kind.number, rank_, apply.group);
                             },
                             [&](const Keep& keep) { slice.kept[keep.group] = slice.applied; },
@@ -178,7 +203,8 @@ class SimulatedServer {
     if (waiting == slice.waiting.end() || waiting->second.wanted > effect.step) return;
     audit_.answers(now_, slice.kind.number, rank_, effect.worker, effect.step);
     const SliceRequest& asked = waiting->second.request;
-    answers_.push_back({asked.from, slice.kind.number, asked.number, effect.step, slice.kept[effect.group], false});
+    answers_.push_back({asked.from, slice.kind.number, asked.number, effect.step, slice.kept[effect.group], false,
+                        slice.sum, slice.sum_of, slice.weights});
     slice.waiting.erase(waiting);
   }
   void refuse(Slice& slice, const Reject& reject, const Event& event) {
@@ -196,6 +222,7 @@ class SimulatedServer {
   std::vector<Slice> slices_;
   simulated::Audit& audit_;
   simulated::Ms now_ = 0;
+  uint64_t gradient_ = 0;  // of the last push
   std::vector<SliceAnswer> answers_;
 };
 
