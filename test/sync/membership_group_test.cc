@@ -136,11 +136,12 @@ TEST_CASE("of two workers that cannot connect to each other one is lost, and the
     Misses misses;
     std::optional<uint32_t> lost;
   };
-  const Cut cut = GENERATE(Cut{{2, 2, 0}, 2},                         // worker 2 is cut off
-                           Cut{{1, 0, 0}, 0},                         // worker 0 is
-                           Cut{{1, 0, std::nullopt}, 1},              // only the two miss each other
-                           Cut{{std::nullopt, 2, 1}, 2},              //
-                           Cut{{std::nullopt, 0, 1}, std::nullopt});  // nobody misses one that misses it
+  const Cut cut = GENERATE(Cut{{2, 2, 0}, 2},                        // worker 2 is cut off
+                           Cut{{1, 0, 0}, 0},                        // worker 0 is
+                           Cut{{1, 0, std::nullopt}, 1},             // only the two miss each other
+                           Cut{{std::nullopt, 2, 1}, 2},             //
+                           Cut{{std::nullopt, 0, 1}, std::nullopt},  // nobody misses one that misses it
+                           Cut{{1, 2, 0}, std::nullopt});            // each misses another one
   Conversation job = training(group(OnWorkerLoss::kShrink, 3));
   CHECK(all<ReleaseBarrier>(miss(job, 100, 1, {{}, {}, {}})).size() == 1);
   // They try again at once, then when the heartbeat timeout has passed.

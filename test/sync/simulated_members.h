@@ -1462,7 +1462,7 @@ class Simulation {
   void divide_rest(Process& p, uint64_t division) {
     if (p.live == p.at.members && p.newcomers.empty()) return;
     const auto before = static_cast<int64_t>(p.at.members.size()), now = static_cast<int64_t>(p.live.size());
-    p.at.is_original = false;
+    if (has_changed_) p.at.is_original = false;
     if (before != now) {
       add_read(p.at, before);
       p.at.steps = divides_records() ? divide_up(data::count_left(p.at.rest), now * kBatch)
@@ -1765,7 +1765,9 @@ class Simulation {
     };
     const auto p = std::ranges::find_if(processes_, is_it);
     if (p != processes_.end() && p->seat.is_former()) note("a lost worker took part again");
-    note(vacant_.erase(e.member.rank) > 0 ? "a lost worker was replaced" : "a worker joined");
+    const bool is_replacement = vacant_.erase(e.member.rank) > 0;
+    has_changed_ = has_changed_ || !is_replacement;
+    note(is_replacement ? "a lost worker was replaced" : "a worker joined");
     audit_->is_taken(e.member.rank);
   }
   void carry_out(const DeclareDropped& e) {
@@ -1820,6 +1822,7 @@ class Simulation {
   void carry_out(const DeclareLeft& e) {
     trace_ += fmt::format("{} left {}\n", time_.now(), to_text(e.member));
     note("a worker left");
+    has_changed_ = true;
     for (const Process& p : processes_) {
       if (p.has_left && p.rank == e.member.rank) audit_->has_left(p.incarnation());
     }
@@ -1894,7 +1897,8 @@ class Simulation {
   bool fails_ = false;                         // whether a lost worker ends the job
   bool waits_ = false, stands_still_ = false;  // for a worker in the place of a lost one
   bool has_gone_back_ = false;
-  bool goes_back_ = false;  // when a lost worker has been replaced, for the same bits
+  bool has_changed_ = false;  // whether workers have left, or have joined without replacing another
+  bool goes_back_ = false;    // when a lost worker has been replaced, for the same bits
   uint64_t epochs_ = 0;
   int64_t records_ = 0;
   Policy policy_;
