@@ -90,6 +90,9 @@ class WorkerGroup {
   // gets the moving statistics. An Error with which is_broken() is true: another worker was lost meanwhile, so that all
   // must call it again.
   virtual Result<> renew(const std::vector<uint32_t>& members) = 0;
+  // Whether some buckets, but not all, had the update of next_step() when renew() returned. The gradients for the
+  // others are then computed with weights of two versions. The same on all members.
+  [[nodiscard]] virtual bool has_part_of_step() const = 0;
   // The run goes back: gives all members the weights and statistics that the first device of the worker with the rank
   // `giver` now has, and its optimizer state. All of them call it, without a step in progress; all but the giver with a
   // state without arrays. Errors as those of renew(). After an error, only those have weights that had them all; the

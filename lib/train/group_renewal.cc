@@ -37,6 +37,7 @@ Result<> GroupRenewal::meet(const Error& why) {
 
 Result<> GroupRenewal::at_border(bool is_torn) {
   lost_.clear();
+  is_mixed_ = false;
   note_changes();
   if (group_ == nullptr) return {};
   if (!is_torn && newcomers_.empty() && parts_.coordinator.live() == group_->members()) return {};
@@ -52,6 +53,7 @@ Result<> GroupRenewal::join() {
 Result<> GroupRenewal::renew() {
   parts_.steps.abandon();
   DT_TRY_VOID(make_group());
+  is_mixed_ = group_->has_part_of_step();
   DT_TRY(const uint64_t next, parts_.store.next_step());
   DT_TRY_VOID(go_to(next));
   parts_.log.info("workers {} continue with step {}", fmt::join(group_->members(), ", "), next);

@@ -57,6 +57,11 @@ class GroupRenewal {
   // The ranks that were lost and awaited another worker, or had one already, when the workers met last and while they
   // made the group anew.
   [[nodiscard]] const std::set<uint32_t>& lost() const { return lost_; }
+  // Whether the step with which the workers continue mixes weights of two versions, because some weights had its update
+  // when the group was made anew last.
+  [[nodiscard]] bool is_mixed() const { return is_mixed_; }
+  // The workers have gone back for that reason, or cannot.
+  void accept_mixed() { is_mixed_ = false; }
   // The ranks of the workers that have joined since the last call of take_newcomers(), and whether there are any.
   [[nodiscard]] bool has_newcomers() const { return !newcomers_.empty(); }
   std::set<uint32_t> take_newcomers() { return std::exchange(newcomers_, {}); }
@@ -81,6 +86,7 @@ class GroupRenewal {
   std::array<Mark, 2> marks_;
   int64_t samples_ = 0;  // in the batch of the newest step
   std::set<uint32_t> newcomers_, lost_;
+  bool is_mixed_ = false;
 };
 
 }  // namespace dtrain::train

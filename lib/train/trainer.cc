@@ -555,11 +555,13 @@ Result<> Trainer::Impl::divide_among_live() {
 }
 
 // At a border: the workers that are there now divide what has not been read of the epoch, as a job does that is resumed
-// with other workers within an epoch. Or all go back, because a lost worker has been replaced; then returns true.
+// with other workers within an epoch. Or all go back, because a lost worker has been replaced, or because of a step
+// that would mix weights of two versions; then returns true.
 Result<bool> Trainer::Impl::divide_rest_among_live() {
   const std::vector<uint32_t> live = parts_.coordinator.live();
   const std::set<uint32_t> newcomers = renewal_.take_newcomers();
-  if (live == divided_among_ && newcomers.empty()) return false;
+  const bool loses_bits = spec_.goes_back && renewal_.is_mixed();
+  if (live == divided_among_ && newcomers.empty() && !loses_bits) return false;
   DT_TRY(RecordDivision now, parts_.divide(live), "dividing the rest of epoch {} among {} workers",
          clock_.position().epoch + 1, live.size());
   if (live != divided_among_) {
@@ -573,11 +575,12 @@ Result<bool> Trainer::Impl::divide_rest_among_live() {
   clock_.change_rule_within_epoch(now.epoch, start.position, std::move(start.rest));
   adopt(now, live);
   bool has_gone_back = false;
-  if (!newcomers.empty()) {
+  if (!newcomers.empty() || loses_bits) {
     DT_TRY_VOID(saver_.make_way(), "completing a checkpoint");
     DT_TRY(const AgreedStart agreed, welcome(newcomers, now), "telling the newcomers where the run is");
     has_gone_back = agreed.goes_back;
     if (has_gone_back) DT_TRY_VOID(go_back(agreed, now.epoch), "going back");
+    renewal_.accept_mixed();
   }
   DT_TRY_VOID(rate_control_.follow_batch());
   return has_gone_back;
@@ -602,7 +605,7 @@ Result<AgreedStart> Trainer::Impl::welcome(const std::set<uint32_t>& newcomers, 
 // goes back, an earlier one, which is returned.
 Result<std::optional<Start>> Trainer::Impl::hand_over(const RecordDivision& now) {
   std::optional<Start> back;
-  if (spec_.goes_back && !renewal_.lost().empty()) {
+  if (spec_.goes_back && (!renewal_.lost().empty() || renewal_.is_mixed())) {
     DT_TRY_VOID(saver_.finish(), "completing a checkpoint");
     StartSpec start = start_spec();
     start.from.reset();
@@ -649,10 +652,15 @@ Result<bool> Trainer::Impl::give_back(const AgreedStart& to) {
 // All workers have agreed to go back to a position of which the servers, or a worker of the group, have the weights.
 Result<> Trainer::Impl::go_back(const AgreedStart& to, const EpochRule& rule) {
   const Position &at = to.position, from = clock_.position();
+  const bool has_lost = !renewal_.lost().empty();
   parts_.log.info(
-      "lost workers have been replaced (worker {}): the run goes back from epoch {}, step {} to epoch {}, step {}, and "
-      "repeats {} steps, so that it ends with the bits of a run without the loss",
-      fmt::join(renewal_.lost(), ", "), from.epoch + 1, from.step, at.epoch + 1, at.step, from.updates - at.updates);
+      "{}: the run goes back from epoch {}, step {} to epoch {}, step {}, and repeats {} steps, so that it ends with "
+      "the "
+      "bits of a run without {}",
+      has_lost ? fmt::format("lost workers have been replaced (worker {})", fmt::join(renewal_.lost(), ", "))
+               : "a step was interrupted between its updates",
+      from.epoch + 1, from.step, at.epoch + 1, at.step, from.updates - at.updates,
+      has_lost ? "the loss" : "the interruption");
   clock_.go_back(to, rule);
   DT_TRY_VOID(seek(to));
   reporter_.go_back();

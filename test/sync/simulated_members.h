@@ -690,7 +690,7 @@ class Simulation {
   }
   void begin_training(Process& p) {
     has_trained_ = true;
-    if (std::exchange(p.group.has_gone_back, false)) return try_begin(p);
+    if (std::exchange(p.group.has_gone_back, false)) return have_settled(p);
     if (!is_group_) p.weights.resize(parameter_slices());
     begin_epoch(p);
     if (!checkpoint_) checkpoint_ = checkpoint_of(p);
@@ -746,7 +746,7 @@ class Simulation {
       p.is_to_end = true;
       return fail(p, Code::kPeerLost);
     }
-    if (!is_new(p, p.rank)) return try_begin(p);
+    if (!is_new(p, p.rank)) return have_settled(p);
     p.at = position->second;
     take_part(p);
     if (!is_group_) return ask(p, SliceWait::kFirstWeights);
@@ -967,11 +967,16 @@ class Simulation {
     }
     Millis& arrives = p.group.reaches[message.to];
     arrives = std::max({arrives, time_.now() + static_cast<Millis>(delay()), p.stuck_ms[0]});
-    time_.at(arrives, [this, message = std::move(message)] {
-      Process& to = of(message.to);
-      when_awake(to, [this, &to, message] {
+    // A process that wakes may get the news of arrivals in another order, but reads each connection in its order.
+    Process& to = of(message.to);
+    std::deque<GroupMessage>& sent = p.group.sent[message.to];
+    sent.push_back(std::move(message));
+    time_.at(arrives, [this, &to, &sent] {
+      when_awake(to, [this, &to, &sent] {
+        const GroupMessage next = std::move(sent.front());
+        sent.pop_front();
         if (to.ended || to.has_unwound) return;
-        to.group.end.hear(message);
+        to.group.end.hear(next);
         run_group(to);
       });
     });
@@ -1040,6 +1045,7 @@ class Simulation {
     switch (wait) {
       case GroupWait::kWeights:
         if (p.group.with_weights == WithWeights::kLeaves) return fail(p, Code::kPeerLost);
+        p.group.settles_again = p.group.with_weights != WithWeights::kComputes;
         return meet_torn(p);
       case GroupWait::kGroup: return miss_group(p);
       case GroupWait::kShare: return meet(p, Coming::kHasShared, true);
@@ -1250,12 +1256,14 @@ class Simulation {
       return try_begin(p);
     }
     p.group.replaced.clear();
+    p.group.is_mixed = false;
     note_changes(p);
     if (!is_torn && p.group.newcomers.empty() && p.live == p.group.ranks) return settle_in(p);
     renew_group(p, WithGroup::kSteps);
   }
   void at_border(Process& p, WithGroup then) {
     p.group.replaced.clear();
+    p.group.is_mixed = false;
     note_changes(p);
     renew_group(p, then);
   }
@@ -1285,15 +1293,21 @@ class Simulation {
       wrong_ = fmt::format("worker {} is before step {}, but the group continues with step {}", p.rank, p.next, step);
     }
     if (std::ranges::max(p.weights, {}, &SimulatedWeights::version).version == step) return;
-    note("a step was made with weights of two versions");
-    p.at.is_original = false;
+    note("a step would mix weights of two versions");
+    p.group.is_mixed = true;
   }
   void settle_in(Process& p) {
-    if (p.at.made >= p.at.steps && p.group.newcomers.empty()) return try_begin(p);
+    if (p.at.made >= p.at.steps && p.group.newcomers.empty()) return have_settled(p);
     take_newcomers(p);
-    if (p.live == p.at.members && p.newcomers.empty()) return try_begin(p);
+    const bool loses_bits = goes_back_ && p.group.is_mixed;
+    if (p.live == p.at.members && p.newcomers.empty() && !loses_bits) return have_settled(p);
     divide_rest(p, p.barriers);
-    p.newcomers.empty() ? try_begin(p) : enter_position(p);
+    p.newcomers.empty() && !loses_bits ? have_settled(p) : enter_position(p);
+  }
+  // A worker whose group was torn when it was about to meet the others does so twice, as Trainer::train_epoch().
+  void have_settled(Process& p) {
+    p.group.is_mixed = false;
+    std::exchange(p.group.settles_again, false) ? settle_in(p) : try_begin(p);
   }
   static void take_newcomers(Process& p) {
     p.newcomers.assign(p.group.newcomers.begin(), p.group.newcomers.end());
@@ -1369,7 +1383,8 @@ class Simulation {
 
   void offer_to_go_back(Process& p) {
     offer_.reset();
-    if (p.group.replaced.empty()) return;
+    if (p.group.replaced.empty() && !p.group.is_mixed) return;
+    if (p.group.replaced.empty()) note("a run went back although nobody was lost");
     complete_checkpoint(p);
     if (checkpoint_->at.members.size() == p.live.size()) {
       offer_ = {.to = *checkpoint_, .giver = p.rank};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -102,6 +103,8 @@ struct GroupMember {
   GroupEnd end = {};
   uint64_t statistics = 0, kept_statistics = 0;
   bool is_new = false;  // it has no weights yet
+  bool settles_again = false;
+  bool is_mixed = false;  // see train/group_renewal.h
   std::array<StepMark, 2> marks = {};
   GroupWait waits = GroupWait::kNothing;
   WithWeights with_weights = WithWeights::kComputes;
@@ -128,7 +131,8 @@ struct GroupMember {
     std::vector<GroupMessage> held = {};
   };
   std::map<uint64_t, Cut> cuts = {};
-  std::map<uint64_t, Millis> reaches = {};  // when its last message reaches each other worker
+  std::map<uint64_t, std::deque<GroupMessage>> sent = {};  // to each other worker, and not read yet
+  std::map<uint64_t, Millis> reaches = {};                 // when its last message reaches each other worker
   [[nodiscard]] bool is_cut(uint64_t from) const {
     const auto cut = cuts.find(from);
     return cut != cuts.end() && !cut->second.until;

@@ -99,11 +99,15 @@ Result<> DeviceStore::renew(const std::vector<uint32_t>& members) {
   if (!is_alone()) DT_TRY_VOID(on_all<&DeviceStore::adopt_newest>("the weights of the other workers"));
   if (is_alone() && is_new_) return fail(Code::kPeerLost, "the workers that had the weights were lost");
   is_new_ = false;
-  const MutexLock lock(mutex_);
-  next_step_ = devices_.front().updater->counters(0).updates;
+  uint64_t oldest = devices_.front().updater->counters(0).updates, newest = oldest;
   for (size_t b = 1; b < bucket_count(); b++) {
-    next_step_ = std::min(next_step_, devices_.front().updater->counters(b).updates);
+    const uint64_t updates = devices_.front().updater->counters(b).updates;
+    oldest = std::min(oldest, updates);
+    newest = std::max(newest, updates);
   }
+  has_part_of_step_ = oldest < newest;
+  const MutexLock lock(mutex_);
+  next_step_ = oldest;
   return {};
 }
 

@@ -127,6 +127,7 @@ class DeviceStore final : public Store, private DeviceDecisions, private WorkerG
   [[nodiscard]] bool is_broken() const override DT_EXCLUDES(mutex_);
   [[nodiscard]] std::vector<uint32_t> members() const override DT_EXCLUDES(mutex_);
   Result<> renew(const std::vector<uint32_t>& members) override;
+  [[nodiscard]] bool has_part_of_step() const override { return has_part_of_step_; }
   Result<> go_back(std::span<const ParameterView> devices, const TrainingState& state, uint32_t giver) override;
   void decide_on_devices() override;
   void settle_step(uint32_t samples, bool counts) override DT_EXCLUDES(mutex_);
@@ -187,8 +188,9 @@ class DeviceStore final : public Store, private DeviceDecisions, private WorkerG
   const bool on_devices_;  // whether the arrays are in device memory
   bool decides_ = false;   // whether decide_on_devices() was called
   Waits& waits_;
-  std::vector<uint32_t> owners_;  // with kOwner: the owner of each bucket
-  bool is_new_;                   // whether this worker has no weights yet, because it has joined the running job
+  std::vector<uint32_t> owners_;   // with kOwner: the owner of each bucket
+  bool is_new_;                    // whether this worker has no weights yet, because it has joined the running job
+  bool has_part_of_step_ = false;  // see has_part_of_step()
 
   mutable Mutex mutex_;
   ConditionVariable changed_;

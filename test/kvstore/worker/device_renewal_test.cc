@@ -189,6 +189,7 @@ TEST_CASE("the step in which a worker is lost is completed without it, and no bu
     CHECK_FALSE(worker->group().is_broken());
     CHECK(worker->group().members() == std::vector<uint32_t>{0, 1});
     CHECK(worker->store().next_step().value() == 3);
+    CHECK(worker->group().has_part_of_step());
   }
   // They make step 3 again.
   for (Worker* worker : left) worker->compute(3);
@@ -219,6 +220,7 @@ TEST_CASE("workers that join, or are behind, get the newest weights, state and c
   for (Worker* worker : now) {
     INFO("worker " << worker->rank());
     CHECK(worker->store().next_step().value() == 4);
+    CHECK_FALSE(worker->group().has_part_of_step());
     CHECK(weights_of(worker->arrays()) == weights_of(all[1]->arrays()));
     const TrainingState own = worker->store().state().value();
     CHECK(own.samples == newest.samples);
