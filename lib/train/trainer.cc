@@ -655,8 +655,7 @@ Result<> Trainer::Impl::go_back(const AgreedStart& to, const EpochRule& rule) {
   const bool has_lost = !renewal_.lost().empty();
   parts_.log.info(
       "{}: the run goes back from epoch {}, step {} to epoch {}, step {}, and repeats {} steps, so that it ends with "
-      "the "
-      "bits of a run without {}",
+      "the bits of a run without {}",
       has_lost ? fmt::format("lost workers have been replaced (worker {})", fmt::join(renewal_.lost(), ", "))
                : "a step was interrupted between its updates",
       from.epoch + 1, from.step, at.epoch + 1, at.step, from.updates - at.updates,
