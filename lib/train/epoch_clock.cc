@@ -22,12 +22,14 @@ void EpochClock::seek(const AgreedStart& start) {
 }
 
 void EpochClock::skip_to_update(uint64_t update) {
-  if (!rule_.ends_after_fixed_steps || update <= position_.updates) return;
-  const auto end = static_cast<uint64_t>(rule_.steps_until(position_.epoch + 1));
-  const uint64_t steps = std::min((update - position_.updates) * rule_.steps_per_update, end - position_.own_steps);
+  if (!rule_.ends_after_fixed_steps) return;
+  const int64_t updates = static_cast<int64_t>(update) - static_cast<int64_t>(position_.updates);
+  const int64_t left = rule_.steps_until(position_.epoch + 1) - static_cast<int64_t>(position_.own_steps);
+  const int64_t to_come = std::max<int64_t>(left, 0);
+  const int64_t steps = std::clamp(updates * static_cast<int64_t>(rule_.steps_per_update), -position_.step, to_come);
   position_.updates = update;
-  position_.own_steps += steps;
-  position_.step += static_cast<int64_t>(steps);
+  position_.own_steps += static_cast<uint64_t>(steps);
+  position_.step += steps;
 }
 
 void EpochClock::go_back(const AgreedStart& start, const EpochRule& rule) {
@@ -57,18 +59,32 @@ uint64_t EpochClock::samples_of_next_update() const {
 }
 
 void EpochClock::change_rule_after_epoch(const EpochRule& rule) {
-  Position at = position_;
+  Position at = slowest_position();
   at.own_steps = static_cast<uint64_t>(rule.steps_until(position_.epoch + 1));
   change_rule_within_epoch(rule, at, {});
 }
 
 void EpochClock::change_rule_within_epoch(const EpochRule& rule, const Position& at, data::EpochRest rest) {
+  const uint64_t lead = this->lead();
   rule_ = rule;
-  start_.own_steps += at.own_steps - position_.own_steps;
-  position_.step = at.step;
-  position_.own_steps = at.own_steps;
+  start_.own_steps += at.own_steps + lead - position_.own_steps;
+  position_.step = at.step + static_cast<int64_t>(lead);
+  position_.own_steps = at.own_steps + lead;
   rest_ = std::move(rest);
   worker_steps_.clear();
+}
+
+// The steps by which this worker is ahead of the slowest one.
+uint64_t EpochClock::lead() const {
+  if (!rule_.ends_after_fixed_steps || rule_.same_weights || worker_steps_.empty()) return 0;
+  return position_.own_steps - std::min(position_.own_steps, std::ranges::min(worker_steps_));
+}
+
+Position EpochClock::slowest_position() const {
+  Position at = position_;
+  at.own_steps -= lead();
+  at.step = std::max<int64_t>(at.step - static_cast<int64_t>(lead()), 0);
+  return at;
 }
 
 Result<bool> EpochClock::epoch_is_over() {

@@ -34,15 +34,16 @@ class EpochClock {
     seek(start);
   }
 
-  // For a worker that has just joined: the store already has this worker's gradients of the updates before this one,
-  // from the worker that had its rank before. So their steps count as made, if an epoch has a fixed number of steps.
+  // For a worker that has just joined with the position of another one: its own next update is this one, because the
+  // store already has gradients of its rank, or because the other worker is ahead of it. So the steps between the two
+  // count as made, or as still to be made, if an epoch has a fixed number of steps.
   void skip_to_update(uint64_t update);
   // Goes back to an earlier position of the run.
   void go_back(const AgreedStart& start, const EpochRule& rule);
 
   // Continues with another rule, that of the workers that are left. The schedule still counts in the samples of the
   // first rule's epochs. After an epoch: own_steps() becomes what it would be if this rule had held from the start.
-  // Within an epoch: step and own_steps become those of `at`, and `rest` is what is left of the epoch.
+  // Within an epoch: `at` is slowest_position() under the new rule, and `rest` is what is left of the epoch.
   void change_rule_after_epoch(const EpochRule& rule);
   void change_rule_within_epoch(const EpochRule& rule, const Position& at, data::EpochRest rest);
 
@@ -99,6 +100,10 @@ class EpochClock {
   // To be called after the groups have changed.
   void set_samples_per_update(uint64_t samples) { rule_.samples_per_update = samples; }
   [[nodiscard]] Position position() const { return position_; }
+  // The same with the steps of the slowest worker, if the lead of a worker is bounded and all have just met. What is
+  // left of an epoch is counted from there, so that all workers end it after the same update. Otherwise the bound would
+  // keep one of them from its last steps, because others have ended the epoch too early.
+  [[nodiscard]] Position slowest_position() const;
   // If the current epoch was begun by other workers: what this worker's job reads of it; otherwise without parts.
   [[nodiscard]] const data::EpochRest& rest() const { return rest_; }
   // Steps of this worker since the start of the run, including those made before the run was resumed.
@@ -124,6 +129,7 @@ class EpochClock {
 
  private:
   [[nodiscard]] uint64_t samples_of_next_update() const;
+  [[nodiscard]] uint64_t lead() const;
 
   EpochRule rule_;
   const uint64_t epoch_samples_;  // samples of an epoch, as the schedule counts

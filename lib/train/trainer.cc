@@ -268,7 +268,8 @@ Result<> Trainer::Impl::join() {
   DT_TRY(RecordDivision now, parts_.divide(live), "dividing the records among {} workers", live.size());
   DT_TRY(AgreedStart agreed, welcome(renewal_.take_newcomers(), now), "joining the job");
   Position& at = agreed.position;
-  if (!agreed.goes_back) at.own_steps = static_cast<uint64_t>(now.epoch.steps_until(at.epoch) + at.step);
+  const bool has_own_steps = agreed.goes_back || now.epoch.ends_after_fixed_steps;
+  if (!has_own_steps) at.own_steps = static_cast<uint64_t>(now.epoch.steps_until(at.epoch) + at.step);
   clock_.seek(agreed, now.epoch);
   DT_TRY_VOID(seek(agreed));
   adopt(std::move(now), live);
@@ -569,7 +570,7 @@ Result<bool> Trainer::Impl::divide_rest_among_live() {
                     live.size(), divided_among_.size(), clock_.position().epoch + 1);
   }
   Start start;
-  start.position = clock_.position();
+  start.position = clock_.slowest_position();
   start.rest = clock_.rest();
   adapt_to_workers(start, job_text_, now.job_text, now.epoch, parts_.log);
   clock_.change_rule_within_epoch(now.epoch, start.position, std::move(start.rest));

@@ -291,4 +291,13 @@ TEST_CASE("whole jobs keep what the audit demands while workers come and go", "[
   expect_all(kGroupPaths, in_groups);
 }
 
+// The group that waits for another worker in the place of a lost one stands still, and the others may be ahead of it
+// when a further worker joins and all divide the rest of the epoch.
+TEST_CASE("groups of which one is behind at a border end their epoch after the same step", "[sync][membership][sim]") {
+  const NamedCourse policy{"dist_gsync, wait", Scheme::kGsp, OnWorkerLoss::kWait};
+  const Outcome run = simulate(2533, Course{policy.scheme, policy.on_loss, Climate::kCrashes});
+  INFO(run.trace);
+  check(run, policy);
+}
+
 }  // namespace dtrain::sync::membership

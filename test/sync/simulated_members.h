@@ -638,13 +638,7 @@ class Simulation {
         return try_begin(p);
       case SliceWait::kFirstWeights:
         p.next = open;
-        if (makes_fixed_steps() && open > p.at.next) {
-          note("a newcomer's seat had made its first steps");
-          for (; p.at.next < open && p.at.made < p.at.steps; p.at.next++) {
-            p.at.made++;
-            for (int64_t i = 0; i < kBatch && !p.reading.empty(); i++) p.reading.pop_back();
-          }
-        }
+        if (makes_fixed_steps()) skip_to(p, open);
         p.meetings = p.open[parameter_slices()].answer.step;
         for (uint32_t slice = 0; slice < parameter_slices(); slice++) p.weights[slice] = p.open[slice].answer.weights;
         return try_begin(p);
@@ -653,6 +647,16 @@ class Simulation {
       case SliceWait::kStatistics: p.meetings++; return end_meeting(p);
       case SliceWait::kNothing: return;
     }
+  }
+  // As EpochClock::skip_to_update().
+  void skip_to(Process& p, uint64_t next) {
+    if (next > p.at.next) note("a newcomer's seat had made its first steps");
+    for (; p.at.next < next && p.at.made < p.at.steps; p.at.next++) {
+      p.at.made++;
+      for (int64_t i = 0; i < kBatch && !p.reading.empty(); i++) p.reading.pop_back();
+    }
+    if (next < p.at.next) note("a newcomer's group was behind the worker whose position it has");
+    for (; p.at.next > next && p.at.made > 0; p.at.next--) p.at.made--;
   }
   // The servers have only added up the gradients.
   void update(Process& p) {
@@ -686,6 +690,10 @@ class Simulation {
     p.stops = stopping_meeting_ == barrier.seq;
     if (p.stops && !p.stopping) met_at_epochs_end_ = true;
     if (!p.stops && divides_records()) audit_->ends_epoch(time_.now(), p.at.epoch);
+    if (!p.stops && makes_fixed_steps() && ended_at_.try_emplace(p.at.epoch, p.next).first->second != p.next) {
+      wrong_ = fmt::format("worker {} ends the epoch before step {}, another one before step {}", p.rank, p.next,
+                           ended_at_[p.at.epoch]);
+    }
     ask(p, has_same_weights() ? SliceWait::kStatistics : SliceWait::kRefresh);
   }
   void begin_training(Process& p) {
@@ -777,6 +785,8 @@ class Simulation {
   void look_at_entry(const Process& p, const BarrierEnter& event) {
     if (p.is_lost) return;
     border_at_[event.seq] = std::max(border_at_[event.seq], event.border);
+    uint64_t& slowest = slowest_at_.try_emplace(event.seq, p.next).first->second;
+    slowest = std::min(slowest, p.next);
     if (event.is_torn) torn_at_.insert(event.seq);
     if (event.name == kAddresses) addresses_at_[event.seq][p.rank] = event.incarnation;
     if (event.name == kPosition && hands_over(p)) {
@@ -1465,7 +1475,7 @@ class Simulation {
 
   void begin_epoch(Process& p) {
     p.at.rest = {};
-    p.at.made = 0;
+    p.at.made = has_same_weights() ? 0 : std::max<int64_t>(p.at.made - p.at.steps, 0);
     p.at.members = p.live;
     p.at.division = p.barriers;
     p.at.is_original = p.at.is_original && p.live.size() == workers_;
@@ -1480,9 +1490,11 @@ class Simulation {
     if (has_changed_) p.at.is_original = false;
     if (before != now) {
       add_read(p.at, before);
+      // As EpochClock::slowest_position().
+      const int64_t lead = has_same_weights() ? 0 : static_cast<int64_t>(p.next - slowest_at_.at(division - 1));
       p.at.steps = divides_records() ? divide_up(data::count_left(p.at.rest), now * kBatch)
-                                     : divide_up((p.at.steps - p.at.made) * before, now);
-      p.at.made = 0;
+                                     : divide_up((p.at.steps - p.at.made + lead) * before, now);
+      p.at.made = lead;
     }
     p.at.members = p.live;
     p.at.division = division;
@@ -1949,6 +1961,8 @@ class Simulation {
   uint64_t released_ = 0;                              // number of barriers
   std::map<uint64_t, ReleaseBarrier> replies_;         // by barrier
   std::map<uint64_t, uint64_t> border_at_;             // by barrier: the border of a worker that came to it; 0: none
+  std::map<uint64_t, uint64_t> slowest_at_;            // by barrier: the smallest next step
+  std::map<uint64_t, uint64_t> ended_at_;              // by epoch: the next step of a worker that has ended it
   std::map<uint64_t, SimulatedPosition> position_at_;  // by barrier: the position that a worker has handed over
   std::set<uint64_t> torn_at_;                         // barriers to which a worker came in the middle of a step
   std::map<uint64_t, std::map<uint32_t, Incarnation>> addresses_at_;  // by barrier and rank
