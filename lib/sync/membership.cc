@@ -165,7 +165,7 @@ std::vector<uint32_t> Machine::gone_workers() const {
 
 // The workers that are lost when the open barrier ends, or were lost and are replaced with it.
 std::vector<uint32_t> Machine::lost_workers() const {
-  std::set<uint32_t> ranks = barrier_->replaced;
+  std::set<uint32_t> ranks = entering_.replaced;
   for (const auto& [rank, vacancy] : vacant_) ranks.insert(rank);
   return {ranks.begin(), ranks.end()};
 }
@@ -294,9 +294,6 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
                        .is_whole = false,
                        .bytes_of = {},
                        .bytes = 0,
-                       .newcomers = {},
-                       .replaced = {},
-                       .view = 0,
                        .is_judged = false,
                        .since_ms = now_ms_,
                        .log_ms = now_ms_ + settings_.log_missing_first_ms};
@@ -326,9 +323,10 @@ bool Machine::is_at_border() const {
 }
 
 void Machine::settle_barrier(Out& out) {
-  if (!barrier_ || barrier_->bytes_of.empty()) return;
+  if (!barrier_) return look_for_forgotten(out);
+  if (barrier_->bytes_of.empty()) return;
   for (const auto& [incarnation, process] : processes_) {
-    const bool is_here = barrier_->bytes_of.contains(process.rank) || barrier_->newcomers.contains(process.rank);
+    const bool is_here = barrier_->bytes_of.contains(process.rank) || entering_.ranks.contains(process.rank);
     if (is_working(process) && !is_here) return;
   }
   if (waits_for_cut_pairs(out)) return;
@@ -350,12 +348,13 @@ void Machine::settle_barrier(Out& out) {
                          .lost = lost_workers(),
                          .passed = is_border ? hold_ : 0};
   for (auto& [incarnation, process] : processes_) {
-    if (!is_working(process) || !barrier_->newcomers.contains(process.rank)) continue;
+    if (!is_working(process) || !entering_.ranks.contains(process.rank)) continue;
     process.joined_barrier = release.seq;
     release.joined.push_back(process.rank);
   }
   std::ranges::sort(release.joined);
   barrier_.reset();
+  entering_ = {};
   out.push_back(std::move(release));
   // The workers went back after they had answered the Hold, so it must count their steps again.
   if (begins_again && (phase_ == Phase::kHolding || phase_ == Phase::kStopping)) return begin_hold(meets_, out);

@@ -343,6 +343,9 @@ struct End {
 using Effect = std::variant<Start, Prepare, Admit, Refuse, Reject, Tell, ReleaseBarrier, RepeatBarrier, DeclareLost,
                             DeclareLeft, DeclareJoined, DeclareDropped, RefuseLeave, LogMissing, End>;
 
+// What a machine has decided, as texts by key.
+using Decisions = std::map<std::string, std::string>;
+
 class Machine {
  public:
   explicit Machine(Settings settings, Millis now_ms = 0);
@@ -357,7 +360,20 @@ class Machine {
   // Nullopt before the start, for an unknown process, and for one that has lost its seat: nothing of it counts.
   [[nodiscard]] std::optional<Member> member(Incarnation incarnation) const;
 
+  // Everything that must not be forgotten when the scheduler is killed and started again. Nullopt: nothing is decided
+  // yet, nothing new is decided until Ready, or the job has ended. It changes only with events, and not with Heartbeat,
+  // LinksLost, StreamOpened and Slept.
+  [[nodiscard]] std::optional<Decisions> decisions() const;
+  // Continues the job of the machine that has returned `decisions`. To be called before any event, on a machine with
+  // the same settings; `now_ms` is on the clock of the other machine. All streams are closed, requests that were not
+  // answered come again, and all time limits start now. Code::kData: these are not the decisions of such a machine,
+  // and this one is of no further use.
+  Result<> restore(const Decisions& decisions, Millis now_ms);
+  // The lost workers that another one must replace (kWait) and whose seats nobody is about to take, sorted.
+  [[nodiscard]] std::vector<Member> vacancies() const;
+
  private:
+  struct Fields;  // membership_decisions.cc
   enum class Phase {
     kGathering,  // processes are joining
     kPreparing,  // Prepare was sent; waiting for the second joins
@@ -409,12 +425,15 @@ class Machine {
     bool is_whole = false;                  // whether a worker has made all steps of its epoch
     std::map<uint32_t, uint64_t> bytes_of;  // message sizes of the workers that have entered, indexed by rank
     uint64_t bytes = 0;                     // the sum of the values of bytes_of
-    std::set<uint32_t> newcomers;           // the ranks of the workers that take part from this border on
-    std::set<uint32_t> replaced;            // those of them whose worker was lost
-    uint64_t view = 0;                      // the number of the view in which all of them do; 0: there are none
     bool is_judged = false;                 // whether the connections that workers miss were counted
     Millis since_ms = 0;
     Millis log_ms = 0;
+  };
+  // The workers that take part from the border on whose barrier is open.
+  struct Entering {
+    std::set<uint32_t> ranks;
+    std::set<uint32_t> replaced;  // those of them whose worker was lost
+    uint64_t view = 0;            // the number of the view in which all of them take part; 0: there are none
   };
   // Two workers that could not connect to each other, in all barriers of this kind since then.
   struct CutPair {
@@ -492,8 +511,10 @@ class Machine {
   [[nodiscard]] const Process* candidate(uint32_t rank) const;
   [[nodiscard]] std::vector<Member> awaited() const;
   void look_for_vacancies(Out& out);
+  void look_for_forgotten(Out& out);
   void end_leave(const Process& process, Out& out) const;
   void note_lost_seat(Process& process) const;
+  [[nodiscard]] bool fits_settings() const;
   void turn_away(Incarnation incarnation, Out& out) const;
   void look_for_lost(Out& out);
   void look_for_cut_links(Out& out);
@@ -540,6 +561,7 @@ class Machine {
   std::map<Incarnation, Process> processes_;
   uint64_t arrivals_ = 0;
   std::optional<Barrier> barrier_;  // the open barrier
+  Entering entering_;
   uint64_t barriers_released_ = 0;
   View view_;                           // the newest; without seats before the start
   Join first_;                          // of worker 0 at the start; late workers must have the same data

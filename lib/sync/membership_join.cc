@@ -209,16 +209,25 @@ bool Machine::seat_newcomers(Out& out) {
     if (process.has_ended || process.standing != Standing::kReady) continue;
     process.standing = Standing::kTakesPart;
     view_.workers[process.rank] = {.incarnation = incarnation, .begin = first_step(process)};
-    if (vacant_.erase(process.rank) > 0) barrier_->replaced.insert(process.rank);
-    barrier_->newcomers.insert(process.rank);
+    if (vacant_.erase(process.rank) > 0) entering_.replaced.insert(process.rank);
+    entering_.ranks.insert(process.rank);
     out.push_back(DeclareJoined{member_of(process)});
     has_news = true;
   }
   if (has_news) {
     publish(out);
-    barrier_->view = view_.number;
+    entering_.view = view_.number;
   }
-  return is_known_to_servers(barrier_->view);
+  return is_known_to_servers(entering_.view);
+}
+
+// The scheduler came back before the end of a border at which workers begin. If everybody is lost who was there before,
+// nobody comes to this barrier again or knows the position of the run.
+void Machine::look_for_forgotten(Out& out) {
+  if (entering_.ranks.empty() || !runs()) return;
+  const auto was_there = [this](const Process& process) { return !entering_.ranks.contains(process.rank); };
+  if (!live(Role::kWorker, was_there).empty()) return;
+  fail_job(Code::kPeerLost, "all workers were lost that took part before others joined", out);
 }
 
 void Machine::look_for_vacancies(Out& out) {
