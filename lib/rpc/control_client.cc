@@ -270,7 +270,8 @@ class GrpcControlClient final : public ControlClient {
         if (limit) open.context().set_deadline(std::chrono::system_clock::now() + *limit);
         status = call(open.context(), reply);
       }
-      if (status.ok()) return reply;
+      if (status.ok() && line_.accept(reply.term())) return reply;
+      if (status.ok()) status = scheduler_was_replaced();
       const MutexLock lock(mutex_);
       if (auto error = why_not()) return tl::unexpected(std::move(*error));
       if (!may_call_again(status, began, give_up, failing_since)) return tl::unexpected(from_status(status));
@@ -310,6 +311,7 @@ class GrpcControlClient final : public ControlClient {
     if (unreached_) request.set_unreached(*unreached_);
     const Waits::Wait wait(waits_, [name] { return fmt::format("barrier '{}'", name); });
     const auto call = [&](grpc::ClientContext& context, proto::BarrierReply& reply) {
+      request.set_term(line_.term());
       return stub_->Barrier(&context, request, &reply);
     };
     auto reply = repeat<proto::BarrierReply>(kUnlimited, kNever, call);
@@ -345,9 +347,10 @@ class GrpcControlClient final : public ControlClient {
   }
 
   // Sends the second join. It has no time limit, because indexing may take any time.
-  Result<proto::JoinReply> second_join(const proto::JoinRequest& request) {
+  Result<proto::JoinReply> second_join(proto::JoinRequest& request) {
     const Waits::Wait wait(waits_, [] { return std::string("all workers to open their data"); });
     const auto call = [&](grpc::ClientContext& context, proto::JoinReply& reply) {
+      request.set_term(line_.term());
       return stub_->Join(&context, request, &reply);
     };
     return repeat<proto::JoinReply>(kUnlimited, kNever, call);
@@ -393,6 +396,7 @@ class GrpcControlClient final : public ControlClient {
     request.set_incarnation(options_.incarnation);
     request.set_steps_begun(gate_.steps_begun());
     request.set_has_left(gate_.has_left());
+    request.set_term(line_.term());
     if (!outcome) *request.mutable_failure() = to_failure(outcome.error());
     *request.mutable_last() = line_.last_heartbeat();
     const Waits::Wait wait(waits_, [] { return std::string("the scheduler to acknowledge that this process ends"); });
@@ -414,7 +418,9 @@ class GrpcControlClient final : public ControlClient {
     sign(context, options_.security);
     context.set_deadline(std::chrono::system_clock::now() + kGoodbyeCall);
     proto::DoneReply reply;
-    return stub_->Done(&context, request, &reply);
+    const grpc::Status status = stub_->Done(&context, request, &reply);
+    if (!status.ok() || line_.accept(reply.term())) return status;
+    return scheduler_was_replaced();
   }
 
   bool is_scheduler_lost() const {

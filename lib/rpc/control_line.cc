@@ -155,6 +155,13 @@ bool ControlLine::is_job_over() const {
   return is_job_over_;
 }
 
+bool ControlLine::accept(uint64_t term) {
+  uint64_t newest = term_;
+  while (newest < term && !term_.compare_exchange_weak(newest, term)) {
+  }
+  return term >= newest;
+}
+
 std::optional<Error> ControlLine::error() const {
   const MutexLock lock(mutex_);
   return error_;
@@ -213,6 +220,7 @@ void ControlLine::open_stream() {
   proto::Up hello;
   hello.mutable_hello()->set_incarnation(options_.incarnation);
   hello.mutable_hello()->set_scheduler(scheduler_);
+  hello.mutable_hello()->set_term(term_);
   std::shared_ptr<ControlStream> opened;
   {
     const MutexLock lock(mutex_);
@@ -292,6 +300,7 @@ void ControlLine::send_requests() {
 
 void ControlLine::look_for_silence() {
   std::shared_ptr<ControlStream> silent;
+  bool is_absent = false;
   {
     const MutexLock lock(mutex_);
     if (error_ || ending_) return;
@@ -302,6 +311,7 @@ void ControlLine::look_for_silence() {
       heard_ = now;
       if (!lost_since_) lost_since_ = now;
     }
+    is_absent = lost_since_.has_value();
     if (lost_since_ && now - *lost_since_ >= options_.scheduler_grace) {
       fail_locked(
           {Code::kSchedulerLost,
@@ -311,6 +321,11 @@ void ControlLine::look_for_silence() {
     }
   }
   if (silent) silent->cancel();
+  if (!is_absent) absence_.reset();
+  if (is_absent && !absence_) {
+    absence_.emplace(
+        waits_, [this] { return fmt::format("the scheduler at {} to be heard again", to_text(options_.scheduler)); });
+  }
 }
 
 void ControlLine::report_failure() {
@@ -327,6 +342,7 @@ void ControlLine::report_failure() {
 // ---- The functions that the threads of the streams call.
 
 void ControlLine::on_down(uint64_t id, const proto::Down& down) {
+  if (down.has_alive() && !accept(down.alive().term())) return;
   {
     const MutexLock lock(mutex_);
     if (id != stream_id_) return;

@@ -2,6 +2,7 @@
 // heartbeats on it; the scheduler sends notices.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -61,6 +62,10 @@ class ControlLine {
   // Returns a heartbeat with the current state of the process, for its goodbye.
   [[nodiscard]] proto::Heartbeat last_heartbeat() const DT_EXCLUDES(mutex_);
   void fail(Error error) DT_EXCLUDES(mutex_);
+  // The highest term of a scheduler that has answered (proto/scheduler.proto).
+  [[nodiscard]] uint64_t term() const { return term_; }
+  // A scheduler of this term has answered. Returns whether the answer counts: no scheduler of a later term has.
+  bool accept(uint64_t term);
   // Whether the scheduler has announced that the job has failed or is done, and will soon end.
   [[nodiscard]] bool is_job_over() const DT_EXCLUDES(mutex_);
   [[nodiscard]] std::optional<Error> error() const DT_EXCLUDES(mutex_);
@@ -104,6 +109,8 @@ class ControlLine {
   OwnReport own_report_;
   std::function<void(const Error&)> on_failure_;
   Incarnation scheduler_ = 0;  // incarnation of the scheduler; set by start()
+  std::atomic<uint64_t> term_ = 0;
+  std::optional<Waits::Wait> absence_;  // used by the heartbeat thread; set while the scheduler is not heard
   std::thread thread_;
   Tracker tracker_;  // counts the streams that have not ended
 

@@ -44,6 +44,7 @@ void JobTracing::hear(const Member& worker, uint64_t step, uint64_t traced, Cloc
   }
   known.heard = now;
   known.traced = std::max(known.traced, traced);
+  trace_.number = std::max(trace_.number, traced);  // the scheduler before this one may have begun traces
   if (workers_.size() < workers_max_) return;
   const auto by_traced = [](const auto& w) { return w.second.traced; };
   end_trace(std::ranges::min_element(workers_, {}, by_traced)->second.traced);

@@ -29,14 +29,24 @@ void OpenBarrier::cancel(Incarnation incarnation, uint64_t call) {
   if (it != calls_.end() && it->second.call->id() == call) refuse(incarnation, grpc::Status::CANCELLED);
 }
 
-void OpenBarrier::release(const sync::membership::ReleaseBarrier& release) {
+void OpenBarrier::close(const sync::membership::ReleaseBarrier& release) {
   last_reply_ = make_reply(std::exchange(requests_, {}));
   last_reply_.mutable_gone()->Assign(release.gone.begin(), release.gone.end());
   last_reply_.mutable_joined()->Assign(release.joined.begin(), release.joined.end());
   last_reply_.mutable_lost()->Assign(release.lost.begin(), release.lost.end());
   last_reply_.set_seq(release.seq);
+  last_reply_.set_term(term_);
   last_reply_.set_passed(release.passed);
   seq_ = release.seq + 1;
+}
+
+void OpenBarrier::restore(proto::BarrierReply last_reply) {
+  seq_ = last_reply.seq() + 1;
+  last_reply_ = std::move(last_reply);
+  last_reply_.set_term(term_);
+}
+
+void OpenBarrier::answer(const sync::membership::ReleaseBarrier& release) {
   std::erase_if(calls_, [&](const auto& entry) {
     const Waiting& waiting = entry.second;
     if (waiting.joins && !std::ranges::binary_search(release.joined, waiting.rank.value_or(seats_))) return false;
@@ -60,6 +70,7 @@ void OpenBarrier::answer(const Waiting& waiting) const {
   proto::BarrierReply own;
   own.set_seq(last_reply_.seq());
   own.set_passed(last_reply_.passed());
+  own.set_term(last_reply_.term());
   *own.mutable_gone() = last_reply_.gone();
   *own.mutable_joined() = last_reply_.joined();
   *own.mutable_lost() = last_reply_.lost();

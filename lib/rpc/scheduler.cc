@@ -18,6 +18,7 @@
 #include "rpc/scheduler_messages.h"
 #include "rpc/scheduler_service.h"
 #include "rpc/status.h"
+#include "sync/journal.h"
 
 namespace dtrain::rpc {
 namespace {
@@ -27,43 +28,89 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::milliseconds kSchedulerShutdown{500};
+constexpr std::chrono::seconds kPortMax{10};
 constexpr size_t kMemoryBase = 256 << 20;
 constexpr size_t kMemoryOfMember = 1 << 20;
+// The keys of what the scheduler keeps in its state file besides the machine's decisions: a SchedulerState and the last
+// BarrierReply.
+constexpr const char* kSchedulerKey = "scheduler";
+constexpr const char* kBarrierKey = "barrier reply";
 // If the scheduler's own tick is late by more than this share (one quarter) of a time limit, the scheduler was not
 // running.
 constexpr int kLateShare = 4;
+
+// What the scheduler before this one has kept. Nothing: this one begins its job.
+struct Kept {
+  StateFile::Texts texts = {};
+  proto::SchedulerState state = {};
+  std::optional<proto::BarrierReply> last_reply = {};
+  [[nodiscard]] bool is_there() const { return !texts.empty(); }
+};
+
+Result<Kept> read_kept(const SchedulerOptions& options) {
+  if (options.state == nullptr || options.state->texts().empty()) return Kept();
+  Kept kept{.texts = options.state->texts(), .state = {}, .last_reply = {}};
+  const auto state = kept.texts.find(kSchedulerKey), reply = kept.texts.find(kBarrierKey);
+  const bool has_reply = reply != kept.texts.end();
+  if (has_reply) kept.last_reply.emplace();
+  const bool is_whole = state != kept.texts.end() && kept.state.ParseFromString(state->second) &&
+                        (!has_reply || kept.last_reply->ParseFromString(reply->second));
+  if (is_whole) return kept;
+  return fail(Code::kData, "what the last scheduler has kept cannot be read");
+}
+
+// The zero of the scheduler's clock, which is that of the scheduler before it on this host.
+std::chrono::steady_clock::time_point clock_zero(const Kept& kept) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!kept.is_there()) return now;
+  return std::min(now, std::chrono::steady_clock::time_point(std::chrono::microseconds(kept.state.since_us())));
+}
+
+SchedulerOptions with_kept(SchedulerOptions options, const Kept& kept) {
+  if (kept.is_there()) options.membership.job_text = kept.state.requested_text();
+  return options;
+}
 
 // Everything but the outcome and the pulses is used only by the scheduler's own thread. Calls are posted to it, so the
 // state machine sees one event after the other, and no lock is held while gRPC is called.
 class Driver final : public Scheduler, private SchedulerCalls {
  public:
-  Driver(SchedulerOptions options, const Log& log)
-      : options_(std::move(options)),
+  Driver(SchedulerOptions options, const Kept& kept, const Log& log)
+      : options_(with_kept(std::move(options), kept)),
         log_(log.queued()),
+        since_(clock_zero(kept)),
+        term_(options_.state == nullptr ? 0 : options_.state->term()),
         machine_(options_.membership),
-        incarnation_(make_incarnation()),
-        barrier_(options_.membership.seats()),
+        incarnation_(kept.is_there() ? kept.state.incarnation() : make_incarnation()),
+        barrier_(options_.membership.seats(), term_),
         tracing_(options_.membership.workers, options_.tracer, log_),
         service_(*this, options_.security, log_) {}
 
   ~Driver() override {
     if (!thread_.joinable()) return;
-    service_.close();
+    service_.close(!is_stale_);
     post([this] { end_all_calls(); });
     listener_.shutdown(std::chrono::system_clock::now() + kSchedulerShutdown);
     // The thread must still run, because it answers the cancelled calls.
     if (!service_.wait_idle()) log_.error("gRPC has not ended all calls; the remaining calls are ignored");
     post([this] { stopped_ = true; });
     thread_.join();
+    if (options_.state != nullptr) options_.state->end();
   }
 
-  Result<> begin() {
+  Result<> begin(const Kept& kept) {
     tracing_.begin(since_);
-    DT_TRY(listener_,
-           listen(
-               options_.listen, options_.security, Traffic::kControl, log_,
-               [this](grpc::ServerBuilder& builder) { service_.add_to(builder); }, memory_max()),
-           "starting the scheduler");
+    if (kept.is_there()) DT_TRY_VOID(continue_with(kept), "continuing the job");
+    // The old connections of a scheduler that comes back may hold its port for a moment.
+    const auto give_up = Clock::now() + (term_ > 1 ? kPortMax : std::chrono::seconds(0));
+    Result<Listener> listener = open_port();
+    for (; !listener && Clock::now() < give_up; listener = open_port()) std::this_thread::sleep_for(kTick);
+    DT_TRY(listener_, std::move(listener), "starting the scheduler");
+    if (options_.state != nullptr) {
+      is_keeping_ = true;
+      options_.state->begin(
+          [this](const Result<uint64_t>& written) { post([this, written] { note_written(written); }); });
+    }
     thread_ = std::thread([this] { run(); });
     return {};
   }
@@ -116,6 +163,12 @@ class Driver final : public Scheduler, private SchedulerCalls {
     LeaveCall* call = nullptr;
     uint32_t rank = 0;
   };
+
+  Result<Listener> open_port() {
+    return listen(
+        options_.listen, options_.security, Traffic::kControl, log_,
+        [this](grpc::ServerBuilder& builder) { service_.add_to(builder); }, memory_max());
+  }
 
   // The memory that gRPC may use, about twice what is needed for the messages of one barrier, its reply to all members,
   // and their connections.
@@ -174,15 +227,95 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (tracing_.take_news()) send_all_alive();
   }
 
-  void on(const membership::Event& event) { on(event, Clock::now()); }
-  void on(const membership::Event& event, Clock::time_point when) {
-    const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(when - since_).count();
-    std::vector<membership::Effect> effects;
-    machine_.on(static_cast<membership::Millis>(now), event, effects);
-    for (const membership::Effect& effect : effects) {
-      std::visit([this](const auto& e) { carry_out(e); }, effect);
-    }
+  [[nodiscard]] membership::Millis millis(Clock::time_point when) const {
+    return static_cast<membership::Millis>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(when - since_).count());
   }
+  void on(const membership::Event& event) { on(event, Clock::now()); }
+  // `then`: what to do last, if anything.
+  void on(const membership::Event& event, Clock::time_point when, std::function<void()> then = nullptr) {
+    std::vector<membership::Effect> effects;
+    machine_.on(millis(when), event, effects);
+    std::vector<std::function<void()>> held;
+    for (membership::Effect& effect : effects) {
+      std::visit([this](const auto& e) { prepare(e); }, effect);
+      held.emplace_back(
+          [this, effect = std::move(effect)] { std::visit([this](const auto& e) { carry_out(e); }, effect); });
+    }
+    if (then) held.push_back(std::move(then));
+    if (is_keeping_) return keep(std::move(held), !std::holds_alternative<membership::StreamOpened>(event));
+    for (const std::function<void()>& one : held) one();
+  }
+
+  // ---- Keeping what was decided, for a scheduler that comes back.
+
+  // Does what an event has led to as soon as the decisions that explain it are durable.
+  void keep(std::vector<std::function<void()>> held, bool may_decide) {
+    if (held.empty()) return;
+    std::optional<StateFile::Texts> texts = may_decide ? machine_.decisions() : std::nullopt;
+    if (texts) texts->merge(std::exchange(own_news_, {}));
+    if (auto record = journal_.add(texts, std::move(held))) {
+      options_.state->append(record->number, std::move(record->changes));
+    }
+    do_what_is_durable();
+  }
+  void do_what_is_durable() {
+    while (const std::optional<std::function<void()>> next = journal_.take()) (*next)();
+  }
+  void note_written(const Result<uint64_t>& written) {
+    if (!written && is_keeping_) {
+      log_.warn("{}; the job continues, but ends if the scheduler is lost", written.error().message);
+      is_keeping_ = false;
+    }
+    journal_.is_durable(written ? *written : UINT64_MAX);
+    if (!is_stale_) do_what_is_durable();
+  }
+  // Adds what this object knows about the job to the next record.
+  void note_own() {
+    if (!is_keeping_) return;
+    proto::SchedulerState state;
+    state.set_incarnation(incarnation_);
+    state.set_since_us(std::chrono::duration_cast<std::chrono::microseconds>(since_.time_since_epoch()).count());
+    state.set_requested_text(options_.membership.job_text);
+    state.set_job_text(job_text_);
+    state.mutable_description()->set_job(description_.job);
+    state.mutable_description()->set_run_dir(description_.run_dir);
+    add_nodes(joined_.nodes, state);
+    state.set_records_train(joined_.records_train);
+    state.set_records_val(joined_.records_val);
+    state.mutable_group_of()->Assign(group_of_.begin(), group_of_.end());
+    own_news_[kSchedulerKey] = state.SerializeAsString();
+  }
+
+  // Before this object listens: takes over what the scheduler before it has kept.
+  Result<> continue_with(const Kept& kept) {
+    DT_TRY_VOID(machine_.restore(kept.texts, millis(Clock::now())));
+    journal_ = Journal(kept.texts);
+    joined_ = {nodes_of(kept.state), kept.state.records_train(), kept.state.records_val()};
+    job_text_ = kept.state.job_text();
+    description_ = {kept.state.description().job(), kept.state.description().run_dir()};
+    complete_ = !job_text_.empty();
+    group_of_ = {kept.state.group_of().begin(), kept.state.group_of().end()};
+    tracing_.set_groups(group_of_);
+    if (kept.last_reply) barrier_.restore(*kept.last_reply);
+    if (complete_ && options_.continue_job) DT_TRY_VOID(options_.continue_job(job_text_));
+    log_.warn("this scheduler continues the job (term {})", term_);
+    for (const Member& member : machine_.vacancies()) note_change(MemberChange::Kind::kAwaited, member);
+    return {};
+  }
+
+  // Whether another scheduler continues the job, as a process of the job knows that calls this one. Then this one ends,
+  // and does not tell the processes that the job is over.
+  bool is_replaced(Incarnation caller, uint64_t term) {
+    if (term > term_ && !is_stale_ && machine_.member(caller)) {
+      is_stale_ = true;
+      is_keeping_ = false;
+      end(fail(Code::kSchedulerLost, "another scheduler continues this job (its term is {}, that of this one {})", term,
+               term_));
+    }
+    return is_stale_;
+  }
+  [[nodiscard]] grpc::Status closing() const { return is_stale_ ? scheduler_was_replaced() : job_is_over(); }
 
   // ---- Incoming calls (SchedulerCalls), on gRPC's threads.
 
@@ -205,10 +338,11 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
   void on_done(DoneCall* call, const proto::DoneRequest& request) override {
     post([this, call, request] {
+      if (is_replaced(request.incarnation(), request.term())) return call->refuse(closing());
       if (request.has_last()) note(request.incarnation(), request.last());
       if (const auto member = machine_.member(request.incarnation())) pulses_.mark_ended(*member);
-      on(to_event(request));
-      call->answer({});
+      goodbyes_.emplace(call->id(), call);
+      on(to_event(request), Clock::now(), [this, id = call->id()] { answer_done(id); });
     });
   }
   void on_describe(DescribeCall* call) override {
@@ -257,6 +391,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   void join(JoinCall* call, const proto::JoinRequest& request, const std::string& peer) {
     const Incarnation incarnation = request.incarnation();
+    if (is_replaced(request.incarnation(), request.term())) return call->refuse(closing());
     if (outcome_reached_) return call->refuse(failure_status());
     // The process repeats its join although the first call still seems open, so the first call is dead.
     if (JoinCall* old = take_join(incarnation)) old->refuse(grpc::Status::CANCELLED);
@@ -273,12 +408,17 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   void barrier(BarrierCall* call, const proto::BarrierRequest& request) {
+    if (is_replaced(request.incarnation(), request.term())) return call->refuse(closing());
     if (outcome_reached_) return call->refuse(failure_status());
     const telemetry::Span span(tracing_.timeline(), "barrier", "scheduler");
     const auto member = machine_.member(request.incarnation());
     barrier_.enter(call, request, member ? std::optional(member->rank) : std::nullopt);
     const auto& new_groups = request.stop_set_of();  // if the list is empty, the stop sets do not change
-    if (!new_groups.empty()) tracing_.set_groups({new_groups.begin(), new_groups.end()});
+    if (!new_groups.empty()) {
+      group_of_ = {new_groups.begin(), new_groups.end()};
+      tracing_.set_groups(group_of_);
+      note_own();
+    }
     on(to_event(request));
     if (member) return;  // else it has lost its seat, or never had one
     barrier_.refuse(request.incarnation(),
@@ -290,6 +430,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
       return stream->close(
           to_status({Code::kSchedulerLost, "the scheduler of another job answers at this address", {}}));
     }
+    if (is_replaced(hello.incarnation(), hello.term())) return stream->close(closing());
     const auto old = streams_.find(hello.incarnation());
     if (old != streams_.end()) old->second->close(grpc::Status::CANCELLED);
     streams_[hello.incarnation()] = stream;
@@ -333,7 +474,9 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   void send_alive(ControlCall& stream, int64_t sent_us = 0) const {
     const auto clock = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - since_);
-    stream.send(alive(sent_us, clock, tracing_.traced(), tracing_.trace()));
+    proto::Down down = alive(sent_us, clock, tracing_.traced(), tracing_.trace());
+    down.mutable_alive()->set_term(term_);
+    stream.send(std::move(down));
   }
   // Sends Alive, which also carries the newest trace, to all processes.
   void send_all_alive() const {
@@ -358,7 +501,26 @@ class Driver final : public Scheduler, private SchedulerCalls {
     return it == joining_.end() ? nullptr : std::exchange(it->second.call, nullptr);
   }
 
+  void answer_done(uint64_t id) {
+    const auto call = goodbyes_.find(id);
+    if (call == goodbyes_.end()) return;
+    proto::DoneReply reply;
+    reply.set_term(term_);
+    call->second->answer(reply);
+    goodbyes_.erase(call);
+  }
+
   // ---- Carrying out the machine's effects.
+
+  // What is to be kept together with the decision that has this effect.
+  void prepare(const membership::Admit& admit) { note_late(admit.node); }
+  void prepare(const membership::ReleaseBarrier& release) {
+    barrier_.close(release);
+    if (is_keeping_) own_news_[kBarrierKey] = barrier_.last_reply().SerializeAsString();
+  }
+  void prepare(const membership::Prepare& /*effect*/) { note_own(); }
+  template <class Effect>
+  void prepare(const Effect& /*effect*/) {}
 
   void carry_out(const membership::Start& start) {
     joined_ = {{}, start.records_train, start.records_val};
@@ -371,9 +533,11 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (!job) return on(membership::StartFailed{job.error().code, job.error().message});
     job_text_ = std::move(job->text);
     description_ = std::move(job->description);
-    tracing_.set_groups(std::move(job->group_of));
+    group_of_ = std::move(job->group_of);
+    tracing_.set_groups(group_of_);
     complete_ = true;
     log_table();
+    note_own();
     on(membership::Ready{std::move(job->stop_set_of)});
   }
 
@@ -393,7 +557,6 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   void carry_out(const membership::Admit& admit) {
-    note_late(admit.node);
     answer_join(admit.node.incarnation, admit_reply(admit.node, joined_, job_text_, options_.membership.seats()));
   }
 
@@ -405,10 +568,12 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const proto::JoinRequest& asked = request->second.request;
     joined_.nodes.push_back({node.member, node.incarnation, asked.address(), asked.host()});
     std::ranges::sort(joined_.nodes, {}, &Node::member);
+    note_own();
   }
 
   void answer_join(Incarnation incarnation, proto::JoinReply reply) {
     reply.set_scheduler(incarnation_);
+    reply.set_term(term_);
     if (JoinCall* call = take_join(incarnation)) call->answer(reply);
   }
 
@@ -433,7 +598,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (it != streams_.end()) it->second->send(to_down(tell.notice));
   }
 
-  void carry_out(const membership::ReleaseBarrier& release) { barrier_.release(release); }
+  void carry_out(const membership::ReleaseBarrier& release) { barrier_.answer(release); }
   void carry_out(const membership::RepeatBarrier& repeat) { barrier_.repeat(repeat.to); }
 
   void carry_out(const membership::DeclareLost& lost) {
@@ -509,6 +674,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     Result<> outcome;
     if (ending.failure) outcome = fail(ending.failure->code, "{}", ending.failure->message);
     end(std::move(outcome));
+    if (std::exchange(is_keeping_, false)) options_.state->remove();
   }
 
   void end(Result<> outcome) {
@@ -532,23 +698,31 @@ class Driver final : public Scheduler, private SchedulerCalls {
   void end_all_calls() {
     outcome_reached_ = true;
     for (auto& [incarnation, joining] : joining_) {
-      if (JoinCall* call = std::exchange(joining.call, nullptr)) call->refuse(job_is_over());
+      if (JoinCall* call = std::exchange(joining.call, nullptr)) call->refuse(closing());
     }
-    barrier_.refuse_all(job_is_over());
-    refuse_leaving(job_is_over());
-    for (const auto& [incarnation, stream] : std::exchange(streams_, {})) stream->close(job_is_over());
+    for (const auto& [id, call] : std::exchange(goodbyes_, {})) call->refuse(closing());
+    barrier_.refuse_all(closing());
+    refuse_leaving(closing());
+    for (const auto& [incarnation, stream] : std::exchange(streams_, {})) stream->close(closing());
   }
 
   SchedulerOptions options_;
   Log log_;
-  const Clock::time_point since_ = Clock::now();
-  Clock::time_point ticked_ = since_;
+  const Clock::time_point since_;
+  Clock::time_point ticked_ = Clock::now();
+  const uint64_t term_;  // 0: the scheduler does not come back
 
   membership::Machine machine_;
   Incarnation incarnation_;
   std::map<Incarnation, Joining> joining_;
   std::map<Incarnation, std::shared_ptr<ControlCall>> streams_;
-  std::map<uint64_t, Leaving> leaving_;  // indexed by LeaveCall::id()
+  std::map<uint64_t, Leaving> leaving_;     // indexed by LeaveCall::id()
+  std::map<uint64_t, DoneCall*> goodbyes_;  // that are not answered yet, indexed by DoneCall::id()
+  using Journal = sync::Journal<std::function<void()>>;
+  Journal journal_;
+  StateFile::Texts own_news_;           // of this object, for the next record
+  bool is_keeping_ = false;             // whether decisions are kept in options_.state
+  std::atomic<bool> is_stale_ = false;  // whether another scheduler continues the job
   OpenBarrier barrier_;
   JobTracing tracing_;
   std::atomic<uint64_t> traced_ = 0;  // tracing_.traced(), for the thread that calls wait()
@@ -556,7 +730,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
   Joined joined_;
   std::string job_text_;
   JobDescription description_;
-  bool complete_ = false;  // whether job_text_ is complete; no process trains before that
+  std::vector<uint32_t> group_of_;  // the group of each worker, as in CompleteJob
+  bool complete_ = false;           // whether job_text_ is complete; no process trains before that
   bool outcome_reached_ = false;
   bool stopped_ = false;
 
@@ -575,8 +750,9 @@ class Driver final : public Scheduler, private SchedulerCalls {
 }  // namespace
 
 Result<std::unique_ptr<Scheduler>> Scheduler::start(SchedulerOptions options, const Log& log) {
-  auto driver = std::make_unique<Driver>(std::move(options), log);
-  DT_TRY_VOID(driver->begin());
+  DT_TRY(const Kept kept, read_kept(options));
+  auto driver = std::make_unique<Driver>(std::move(options), kept, log);
+  DT_TRY_VOID(driver->begin(kept));
   return std::unique_ptr<Scheduler>(std::move(driver));
 }
 

@@ -14,6 +14,7 @@
 #include "rpc/job_types.h"
 #include "rpc/running_job.h"
 #include "rpc/security.h"
+#include "rpc/state_file.h"
 #include "telemetry/tracer.h"
 
 namespace dtrain::rpc {
@@ -44,6 +45,11 @@ struct SchedulerOptions {
   // Completes the job (placement, shares, batches of an epoch) before the joins are answered. Called once, by the
   // scheduler's thread. An error ends the start of all processes.
   std::function<Result<CompleteJob>(const Joined&)> finish_job;
+  // Where the scheduler keeps what it decides, so that another one can continue the job. Null: nowhere.
+  std::shared_ptr<StateFile> state = nullptr;
+  // The scheduler continues a job that has started, with this complete JobSpec, which finish_job has returned in the
+  // process before. Called instead of finish_job, by Scheduler::start.
+  std::function<Result<>(const std::string& job_text)> continue_job = nullptr;
 };
 
 struct MemberPulse {
@@ -62,7 +68,8 @@ struct MemberChange {
     kLost,
     kLeft,
     kJoined,
-    kAwaited,  // a lost worker that was about to take its place again has given up, so another one is needed
+    kAwaited,  // another worker is needed in this place: one that was about to take it has given up, or the scheduler
+               // has come back and does not know whether one was asked for
   };
   Kind kind = Kind::kLost;
   Member member;
@@ -74,7 +81,7 @@ struct MemberChange {
 // Any thread may call the functions of a Scheduler.
 class Scheduler {
  public:
-  // Starts to listen, and returns. Code::kStartup: see rpc::listen.
+  // Starts to listen, and returns. Code::kStartup: see rpc::listen. kData: SchedulerOptions::state is of no use.
   static Result<std::unique_ptr<Scheduler>> start(SchedulerOptions options, const Log& log);
   virtual ~Scheduler() = default;
 

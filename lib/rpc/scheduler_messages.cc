@@ -234,4 +234,23 @@ proto::JoinReply admit_reply(const membership::Node& to, const Joined& joined, c
   return reply;
 }
 
+void add_nodes(const std::vector<Node>& nodes, proto::SchedulerState& to) {
+  for (const Node& node : nodes) {
+    proto::Node& one = *to.add_nodes();
+    one.set_role(node.member.role == Role::kWorker ? proto::ROLE_WORKER : proto::ROLE_SERVER);
+    one.set_rank(node.member.rank);
+    one.set_incarnation(node.incarnation);
+    one.set_address(node.address);
+    one.set_host(node.host);
+  }
+}
+
+std::vector<Node> nodes_of(const proto::SchedulerState& state) {
+  std::vector<Node> nodes;
+  for (const proto::Node& node : state.nodes()) {
+    nodes.push_back({{role_of(node.role()), node.rank()}, node.incarnation(), node.address(), node.host()});
+  }
+  return nodes;
+}
+
 }  // namespace dtrain::rpc

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "rpc/job_types.h"
 #include "rpc/scheduler.h"
@@ -30,6 +31,10 @@ sync::View to_view(const proto::View& message);
 // trace; null if there is none.
 proto::Down alive(int64_t sent_us, std::chrono::microseconds clock, uint64_t traced,
                   const telemetry::TraceRequest* trace);
+
+// What a scheduler must know of the processes when it comes back.
+void add_nodes(const std::vector<Node>& nodes, proto::SchedulerState& to);
+std::vector<Node> nodes_of(const proto::SchedulerState& state);
 
 // The two answers to a join, without the scheduler's incarnation: the first asks for a second join, the other has the
 // complete job.

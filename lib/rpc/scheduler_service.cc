@@ -84,7 +84,7 @@ void SchedulerService::add_to(grpc::ServerBuilder& builder) {
 
 grpc::Status SchedulerService::check(const grpc::CallbackServerContext& context) {
   grpc::Status status = check_caller(context, security_, refusals_);
-  if (status.ok() && closed_) status = job_is_over();
+  if (status.ok() && closed_) status = is_job_over_ ? job_is_over() : scheduler_was_replaced();
   return status;
 }
 

@@ -60,8 +60,12 @@ class SchedulerService final : private ControlService, private grpc::CallbackGen
 
   void add_to(grpc::ServerBuilder& builder);
 
-  // Refuses every new call with job_is_over() (rpc/status.h) from now on.
-  void close() { closed_ = true; }
+  // Refuses every new call from now on, with job_is_over() (rpc/status.h), or if the job continues without this
+  // scheduler, in a way that lets the caller try again.
+  void close(bool is_job_over) {
+    is_job_over_ = is_job_over;
+    closed_ = true;
+  }
   // To be called after the server's shutdown. Returns true when no call is left, or false if gRPC has not ended all
   // calls within Tracker::kLimit; the remaining ones then have no effect.
   [[nodiscard]] bool wait_idle() { return tracker_.wait_idle(); }
@@ -82,7 +86,7 @@ class SchedulerService final : private ControlService, private grpc::CallbackGen
   net::RefusalLog refusals_;
   Tracker tracker_;
   std::atomic<uint64_t> next_call_ = 1;
-  std::atomic<bool> closed_ = false;
+  std::atomic<bool> closed_ = false, is_job_over_ = true;
 };
 
 }  // namespace dtrain::rpc

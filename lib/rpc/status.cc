@@ -68,6 +68,10 @@ grpc::Status job_is_over() {
   return to_status({Code::kUnavailable, "the job is over", {}});
 }
 
+grpc::Status scheduler_was_replaced() {
+  return {grpc::StatusCode::UNAVAILABLE, "another scheduler has taken the place of the one that has answered"};
+}
+
 // Recognizes job_is_over(): no other UNAVAILABLE status has details.
 bool is_job_over(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE && !status.error_details().empty();

@@ -23,6 +23,8 @@ bool is_worth_retrying(const grpc::Status& status);
 // The status with which the scheduler ends the calls and streams that are open when it ends.
 grpc::Status job_is_over();
 bool is_job_over(const grpc::Status& status);
+// The same, of a scheduler whose job another one continues. To the caller it looks like a broken connection.
+grpc::Status scheduler_was_replaced();
 
 // Converts a status without details: UNAVAILABLE, CANCELLED and DEADLINE_EXCEEDED become Code::kUnavailable, refusals
 // become kDenied.

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <csignal>
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -13,6 +14,7 @@
 #include "rpc/client_stream.h"
 #include "rpc/job.h"
 #include "support/catch.h"
+#include "support/temp_dir.h"
 
 namespace dtrain::rpc::test {
 namespace {
@@ -21,11 +23,21 @@ using Clock = Child::Clock;
 
 constexpr auto kBound = 8s;  // timeout or grace of 2 s, 2 s for the news, 4 s for a busy host
 
-Result<> run_scheduler(int out) {
+// Where a scheduler that comes back finds its state, and its port.
+struct Return {
+  std::string directory;
+  uint16_t port = 0;  // 0: it begins the job
+};
+
+Result<> run_scheduler(int out, const Return& how = {}) {
   SchedulerOptions options;
   options.security = security();
   options.membership = settings(2, 1);
   options.membership.heartbeat_timeout_ms = 2'000;
+  options.listen.port_first = how.port;
+  if (!how.directory.empty()) {
+    DT_TRY(options.state, StateFile::open({.directory = how.directory, .job = "a", .comes_back = how.port > 0}));
+  }
   DT_TRY(const std::unique_ptr<Scheduler> scheduler, Scheduler::start(std::move(options), Log::silent()));
   Child::say(out, std::to_string(scheduler->port()));
   while (true) {
@@ -61,9 +73,10 @@ Result<> run_member(int out, uint16_t port, Role role, uint32_t rank, std::chron
 }
 
 struct Cluster {
-  explicit Cluster(std::chrono::milliseconds grace = 2s) : scheduler(run_scheduler) {
+  explicit Cluster(std::chrono::milliseconds grace = 2s, const std::string& state = "")
+      : scheduler(std::make_unique<Child>([state](int out) { return run_scheduler(out, {state}); })) {
     const auto deadline = Clock::now() + kPatience;
-    port = static_cast<uint16_t>(std::stoi(scheduler.line(deadline)));
+    port = static_cast<uint16_t>(std::stoi(scheduler->line(deadline)));
     for (uint32_t i = 0; i < 3; i++) {
       const Role role = i < 2 ? Role::kWorker : Role::kServer;
       members.push_back(std::make_unique<Child>(
@@ -71,7 +84,14 @@ struct Cluster {
     }
     for (auto& member : members) REQUIRE(member->line(deadline) == "begun");
   }
-  Child scheduler;
+  // Kills the scheduler, and starts another one that continues the job.
+  void replace_scheduler(const std::string& state) {
+    scheduler->kill(SIGKILL);
+    scheduler.reset();
+    scheduler = std::make_unique<Child>([state, port = port](int out) { return run_scheduler(out, {state, port}); });
+    REQUIRE(scheduler->line(Clock::now() + kPatience) == std::to_string(port));
+  }
+  std::unique_ptr<Child> scheduler;
   uint16_t port = 0;
   std::vector<std::unique_ptr<Child>> members;  // worker 0, worker 1, server 0
 };
@@ -165,19 +185,19 @@ void pause_at_random(uint64_t seed) {
 // end.
 void run_job_beside(const std::function<Result<>(uint16_t)>& stranger) {
   Cluster cluster;
-  const size_t before = cluster.scheduler.peak_mib();
+  const size_t before = cluster.scheduler->peak_mib();
   std::vector<std::unique_ptr<Child>> strangers;
   for (int i = 0; i < 3; i++) {
     strangers.push_back(std::make_unique<Child>([&](int) { return stranger(cluster.port); }));
   }
   const auto deadline = Clock::now() + kPatience;
   for (auto& one : strangers) CHECK(one->line(deadline) == "well");
-  const size_t after = cluster.scheduler.peak_mib();
+  const size_t after = cluster.scheduler->peak_mib();
   INFO(before << " MiB before, at most " << after << " MiB during the calls");
   CHECK(after - before < 100);
   cluster.members[0]->kill(SIGUSR1);
   for (auto& member : cluster.members) CHECK(member->line(deadline) == "well");
-  CHECK(cluster.scheduler.line(deadline) == "well");
+  CHECK(cluster.scheduler->line(deadline) == "well");
 }
 
 }  // namespace
@@ -197,7 +217,7 @@ TEST_CASE("the other processes end in time and name a killed worker or server", 
     for (size_t member = 0; member < 3; member++) {
       if (member != victim) CHECK_THAT(cluster.members[member]->line(deadline), Catch::Contains(name));
     }
-    CHECK_THAT(cluster.scheduler.line(deadline), Catch::Contains(name));
+    CHECK_THAT(cluster.scheduler->line(deadline), Catch::Contains(name));
   }
 }
 
@@ -206,22 +226,51 @@ TEST_CASE("all processes end in time and name a killed scheduler", "[rpc][cluste
     INFO("seed " << seed);
     Cluster cluster;
     pause_at_random(seed);
-    cluster.scheduler.kill(seed > 2 ? SIGSTOP : SIGKILL);
+    cluster.scheduler->kill(seed > 2 ? SIGSTOP : SIGKILL);
     const auto deadline = Clock::now() + kBound + 2s;
     for (auto& member : cluster.members) CHECK_THAT(member->line(deadline), Catch::Contains("scheduler lost"));
   }
 }
 
+TEST_CASE("a job continues although its scheduler is killed three times", "[rpc][cluster]") {
+  for (uint64_t seed = 1; seed <= 5; seed++) {
+    INFO("seed " << seed);
+    const dtrain::test::TempDir dir;
+    Cluster cluster(20s, dir.path());
+    for (uint64_t kill = 0; kill < 3; kill++) {
+      pause_at_random(3 * seed + kill);
+      cluster.replace_scheduler(dir.path());
+    }
+    cluster.members[0]->kill(SIGUSR1);
+    const auto deadline = Clock::now() + kPatience;
+    for (auto& member : cluster.members) CHECK(member->line(deadline) == "well");
+    CHECK(cluster.scheduler->line(deadline) == "well");
+    CHECK_FALSE(std::filesystem::exists(dir.path("scheduler.state")));
+  }
+}
+
+TEST_CASE("a scheduler that comes back notices that a process is gone", "[rpc][cluster]") {
+  const dtrain::test::TempDir dir;
+  Cluster cluster(20s, dir.path());
+  cluster.members[1]->kill(SIGKILL);
+  cluster.replace_scheduler(dir.path());
+  const auto deadline = Clock::now() + kPatience;
+  for (const size_t member : {0, 2}) {
+    CHECK_THAT(cluster.members[member]->line(deadline), Catch::Contains("worker 1 was lost"));
+  }
+  CHECK_THAT(cluster.scheduler->line(deadline), Catch::Contains("worker 1 was lost"));
+}
+
 TEST_CASE("a job ends well although its scheduler was stopped for longer than the heartbeat timeout",
           "[rpc][cluster]") {
   Cluster cluster(20s);
-  cluster.scheduler.kill(SIGSTOP);
+  cluster.scheduler->kill(SIGSTOP);
   poll(nullptr, 0, 3'000);  // the length of the stop is what the test is about
-  cluster.scheduler.kill(SIGCONT);
+  cluster.scheduler->kill(SIGCONT);
   cluster.members[0]->kill(SIGUSR1);
   const auto deadline = Clock::now() + kPatience;
   for (auto& member : cluster.members) CHECK(member->line(deadline) == "well");
-  CHECK(cluster.scheduler.line(deadline) == "well");
+  CHECK(cluster.scheduler->line(deadline) == "well");
 }
 
 TEST_CASE("large calls without a token cost the scheduler no memory and the job no heartbeat", "[rpc][cluster]") {
