@@ -62,7 +62,10 @@ struct Job {
   // The worker that takes the place of the lost one with this rank (--on-worker-loss wait), on the same host or on this
   // one of spare_hosts, and how often one is started. Null: none is.
   std::function<Command(const std::string& scheduler_address, int rank, std::optional<size_t> spare)> replacement = {};
-  int64_t replacements_max = 0;
+  int64_t replacements_max = 0;  // of lost workers and killed schedulers together
+  // The scheduler that continues the job of one that was killed, at the same address; `times`: how often that has
+  // happened. Null: the job ends with its scheduler (--state-dir).
+  std::function<Command(const std::string& scheduler_address, int64_t times)> returning_scheduler = {};
   std::vector<size_t> spare_hosts = {};  // their numbers (Command::host_number), in the order in which they are used
   // Called each time that the scheduler reports the job's progress; may be null.
   std::function<void(const job::Progress& progress)> on_progress = {};

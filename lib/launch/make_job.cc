@@ -239,6 +239,17 @@ Command replacement_of(const Common& common, int rank, const std::string& schedu
   return command;
 }
 
+// The scheduler that takes the place of one that was killed. The others know its address, so its port is the same.
+Command returning_scheduler_of(const Common& common, const std::string& address, int64_t times) {
+  Command command = command_for(common, "scheduler", 0, 0, "");
+  const std::vector<std::string> flags(command.arguments.begin() + 1, command.arguments.end());
+  command.arguments.resize(1);
+  append(command.arguments, job::without_flags(flags, {"port", "port-range"}));
+  append(command.arguments, {"--port", address.substr(address.rfind(':') + 1)});
+  append(command.environment, {fmt::format("{}={}", job::kReturnsVariable, times)});
+  return command;
+}
+
 // Servers come before workers, so that workers spend less time waiting for their servers.
 std::vector<Command> others(const Common& common, int workers, int servers, const std::string& scheduler) {
   std::vector<Command> commands;
@@ -407,8 +418,13 @@ Job make_job(const JobSetting& setting) {
     job.replacement = [=](const std::string& scheduler, int rank, std::optional<size_t> spare) {
       return replacement_of(common, rank, scheduler, spare);
     };
-    job.replacements_max = setting.flags.launch.max_restarts;
     job.spare_hosts = common.host_of_spare;
+  }
+  job.replacements_max = setting.flags.launch.max_restarts;
+  if (!setting.flags.launch.state_dir.empty() && setting.flags.launch.max_restarts > 0) {
+    job.returning_scheduler = [common](const std::string& address, int64_t times) {
+      return returning_scheduler_of(common, address, times);
+    };
   }
   job.allow_mixed_builds = setting.flags.launch.allow_mixed_builds;
   const int64_t port = setting.flags.launch.port;

@@ -82,6 +82,7 @@ class Supervisor {
   [[nodiscard]] bool may_continue_without(const Ended& ended) const;
   [[nodiscard]] bool is_newest(const Member& member) const;
   void replace(int rank);
+  bool start_scheduler_again(const Ended& ended);
   std::optional<size_t> spare_for(size_t host_number);
   void on_lost(size_t host_number, const Error& error);
   void on_failure(const Ended& ended);
@@ -112,13 +113,15 @@ class Supervisor {
   bool all_ready_ = true;    // whether there may be events on all hosts
   // The scheduler first. A deque, because references to members must remain valid while others are added.
   std::deque<Member> members_;
+  size_t scheduler_ = 0;           // the index of the newest scheduler
+  int64_t scheduler_returns_ = 0;  // how often it was started again
   // The indexes of the members on each host; indexed by Command::host_number.
   std::vector<std::vector<size_t>> members_on_;
   size_t running_ = 0, workers_running_ = 0;
   ShownLines shown_{job_.is_for_people};
   std::vector<Ended> ended_;       // the processes that have ended, in chronological order
   std::string scheduler_address_;  // set once others_started_
-  int64_t replacements_ = 0;       // how many workers were started in the place of a lost one
+  int64_t replacements_ = 0;       // how many workers and schedulers were started in the place of a lost one
   std::set<int> replacing_;        // the ranks of those that do not take part yet
   std::map<std::string, uint64_t> peak_rss_bytes_;
   std::vector<std::string> findings_;  // findings that the scheduler has reported
@@ -372,6 +375,7 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   member.running = false;
   running_--;
   if (member.command.role == "worker") workers_running_--;
+  if (how.role == "scheduler" && start_scheduler_again(how)) return;
   ended_.push_back(how);
   const Ended& ended = ended_.back();
   tell_scheduler(member, ended);
@@ -416,10 +420,39 @@ bool Supervisor::is_newest(const Member& member) const {
   return &*newest == &member;
 }
 
+// A scheduler that was killed continues its job if it keeps its decisions. Until it listens again, the other processes
+// wait for it. Returns whether another one was started.
+bool Supervisor::start_scheduler_again(const Ended& ended) {
+  const bool runs = others_started_ && !failed_at_ && phase_ < JobPhase::kStopping;
+  if (!job_.returning_scheduler || !runs || ended.signal == 0 || replacements_ >= job_.replacements_max) return false;
+  const Result<> started = launch(job_.returning_scheduler(scheduler_address_, scheduler_returns_ + 1));
+  if (!started) {
+    say(fmt::format("the scheduler {} and cannot be started again: {}", describe(ended), started.error().message));
+    return false;
+  }
+  scheduler_ = members_.size() - 1;
+  scheduler_returns_++;
+  replacements_++;
+  say(fmt::format("the scheduler {}; it is started again and continues the job ({} of {}, --max-restarts)",
+                  describe(ended), replacements_, job_.replacements_max));
+  // The one before may not have heard of these.
+  for (const Ended& other : ended_) {
+    const auto newest = std::find_if(members_.rbegin(), members_.rend(),
+                                     [&](const Member& member) { return member.command.name() == other.name; });
+    if (newest != members_.rend() && !newest->running) tell_scheduler(*newest, other);
+  }
+  return true;
+}
+
 // Starts another worker with this rank. The one that was lost may still run, for instance if it was suspended; if
 // it asks for its place first, this one is refused.
 void Supervisor::replace(int rank) {
   if (!job_.replacement || phase_ != JobPhase::kRunning || replacements_ >= job_.replacements_max) return;
+  // A scheduler that has come back does not know for whom the one before has asked.
+  const auto is_it = [rank](const Member& member) {
+    return member.running && member.replaces && member.command.rank == rank;
+  };
+  if (scheduler_returns_ > 0 && replacing_.contains(rank) && std::ranges::any_of(members_, is_it)) return;
   replacing_.insert(rank);
   Command command = job_.replacement(scheduler_address_, rank, std::nullopt);
   const std::optional<size_t> spare = spare_for(command.host_number);
@@ -453,10 +486,10 @@ std::optional<size_t> Supervisor::spare_for(size_t host_number) {
 
 // Without this report, the scheduler would give a process that was killed time to open its connection again.
 void Supervisor::tell_scheduler(const Member& member, const Ended& ended) {
-  if (job_.joins_scheduler || member.command.role == "scheduler" || !members_.front().running) return;
+  if (job_.joins_scheduler || member.command.role == "scheduler" || !members_[scheduler_].running) return;
   if (!is_newest(member)) return;
   const job::Role role = member.command.role == "server" ? job::Role::kServer : job::Role::kWorker;
-  hosts_.front()->send(0, job::ended_line({{role, member.command.rank}, describe(ended)}) + "\n");
+  hosts_.front()->send(scheduler_, job::ended_line({{role, member.command.rank}, describe(ended)}) + "\n");
 }
 
 // Handles the loss of a host. Before the job runs, this is a failed start. Later, the processes on the host count as
@@ -542,7 +575,10 @@ JobEnd Supervisor::report() {
                      .killed_by_user = killed_by_user_,
                      .ended = ended_,
                      .processes = {}};
-  for (const Member& member : members_) history.processes.push_back({&member.command, &member.first_error});
+  for (const Member& member : members_) {
+    const bool was_replaced = member.command.role == "scheduler" && !is_newest(member);
+    if (!was_replaced) history.processes.push_back({&member.command, &member.first_error});
+  }
   JobEnd end = report_end(job_, history, screen_);
   end.peak_rss_bytes = peak_rss_bytes_;
   end.findings = findings_;

@@ -418,7 +418,7 @@ class GrpcControlClient final : public ControlClient {
     sign(context, options_.security);
     context.set_deadline(std::chrono::system_clock::now() + kGoodbyeCall);
     proto::DoneReply reply;
-    const grpc::Status status = stub_->Done(&context, request, &reply);
+    grpc::Status status = stub_->Done(&context, request, &reply);
     if (!status.ok() || line_.accept(reply.term())) return status;
     return scheduler_was_replaced();
   }

@@ -290,6 +290,9 @@ void add_launch(const job::Flags& flags, const job::Environment& environment, Pr
   dump(to, "launcher.is_for_people", processes.is_for_people);
   dump(to, "launcher.may_lose_workers", processes.may_lose_workers);
   dump(to, "launcher.replacements", processes.replacement ? processes.replacements_max : -1);
+  if (processes.returning_scheduler) {
+    dump(to, "launcher.returning_scheduler", processes.returning_scheduler("HOST:1", 1));
+  }
   dump(to, "launcher.allow_mixed_builds", processes.allow_mixed_builds);
   dump(to, "launcher.scheduler_address", processes.scheduler_address);
   dump(to, "launcher.scheduler", processes.scheduler);

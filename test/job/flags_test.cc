@@ -211,6 +211,8 @@ TEST_CASE("flags for clusters are refused where they have no effect", "[job]") {
   CHECK_THAT(refused({"-n", "2", "--launcher", "sge", "-H", "hosts"}), Contains("chooses the hosts"));
   CHECK_THAT(refused({"-n", "2", "--launcher", "yarn=http://rm", "--sync-dst-dir", "/tmp/d"}),
              Contains("hosts are not known"));
+  CHECK_THAT(refused({"-n", "2", "--state-dir", "state"}), Contains("--state-dir") && Contains("--max-restarts N"));
+  CHECK(parsed({"-n", "2", "--state-dir", "state", "--max-restarts", "2"}).launch.state_dir == "state");
   CHECK(parsed({"-n", "2", "--launcher", "print", "--queue", "q", "--image", "i"}).batch.queue == "q");
 }
 

@@ -51,6 +51,31 @@ TEST_CASE("a local process gets the user's command line followed by its role", "
         "--scheduler 127.0.0.1:4711");
 }
 
+TEST_CASE("a scheduler is started again at its old port if it keeps its decisions", "[launch]") {
+  job::Flags flags = two_by_one();
+  flags.launch.state_dir = "state";
+  CHECK(job_with(flags).returning_scheduler == nullptr);
+  flags.launch.max_restarts = 3;
+  const Job job = make_job({.executable = "/opt/dtrain",
+                            .arguments = {"-n", "2", "-s", "1", "--port-range", "4000-4100", "--state-dir", "state"},
+                            .flags = flags,
+                            .host = "node",
+                            .hosts = {},
+                            .run_dir = "runs/x",
+                            .token = "secret",
+                            .record_root = ""});
+  CHECK(job.replacements_max == 3);
+  const Command again = job.returning_scheduler("127.0.0.1:4711", 2);
+  CHECK(
+      proc::shell_line(again.arguments) ==
+      "/opt/dtrain -n 2 -s 1 --state-dir state --role scheduler --rank 0 --run-dir runs/x --advertise 127.0.0.1 --port "
+      "4711");
+  CHECK(has(again.environment, "DTRAIN_SCHEDULER_RETURNS=2"));
+  CHECK_FALSE(has(job.scheduler.environment, "DTRAIN_SCHEDULER_RETURNS=2"));
+  flags.launch.state_dir.clear();
+  CHECK(job_with(flags).returning_scheduler == nullptr);
+}
+
 TEST_CASE("a part of a job has the processes of one rank, which join the others at --scheduler", "[launch]") {
   job::Flags flags = two_by_one();
   flags.launch.scheduler = "10.0.0.1:4000";

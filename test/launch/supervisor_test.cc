@@ -126,6 +126,66 @@ TEST_CASE("a worker that is refused the place of a lost one is not started again
   CHECK_FALSE(contains(launcher.output(), "(2 of 5"));
 }
 
+TEST_CASE("a scheduler that is killed is started again at its address, and the job ends well", "[launch]") {
+  const TempDir dir;
+  Job job = job_of(dir,
+                   {.scheduler = "echo dtrain scheduler 127.0.0.1:7; echo live step=1; mark live; kill -9 $$",
+                    .workers = {"await live; await done"},
+                    .servers = {"await done"}},
+                   kPatient);
+  job.replacements_max = 2;
+  job.returning_scheduler = [&](const std::string& address, int64_t times) {
+    return shell(
+        dir, "scheduler", 0,
+        fmt::format("echo dtrain scheduler {0}; echo again {1}; [ {1} = 2 ] || kill -9 $$; mark done", address, times));
+  };
+  Launcher launcher(job);
+  CHECK(launcher.wait() == 0);
+  INFO(launcher.output());
+  CHECK(
+      contains(launcher.output(), "the scheduler was killed by signal 9 (Killed); it is started again and continues"));
+  CHECK(contains(launcher.output(), "(2 of 2, --max-restarts)"));
+  CHECK(contains(launcher.output(), "again 2"));
+}
+
+TEST_CASE("a scheduler that is killed too often, or ends by itself, ends the job", "[launch]") {
+  const TempDir dir;
+  const bool is_killed = GENERATE(false, true);
+  Job job = job_of(dir,
+                   {.scheduler = "echo dtrain scheduler 127.0.0.1:7; echo live step=1; mark live; kill -9 $$",
+                    .workers = {"await live; await again; exit 4"}},
+                   kPatient);
+  job.replacements_max = is_killed ? 1 : 5;
+  job.returning_scheduler = [&](const std::string&, int64_t) {
+    return shell(dir, "scheduler", 0,
+                 is_killed ? "mark again; kill -9 $$"
+                           : "echo 'error [scheduler lost] there is no state' >&2; mark again; exit 4");
+  };
+  Launcher launcher(job);
+  CHECK(launcher.wait() == 4);
+  INFO(launcher.output());
+  CHECK_FALSE(contains(launcher.output(), "(2 of"));
+  CHECK(contains(launcher.output(),
+                 is_killed ? "scheduler on here was killed by signal 9" : "error [scheduler lost] there is no state"));
+}
+
+TEST_CASE("a scheduler that is started again hears which processes have ended", "[launch]") {
+  const TempDir dir;
+  Job job = job_of(dir,
+                   {.scheduler = "echo dtrain scheduler 127.0.0.1:7; echo live step=1; mark live; read a; kill -9 $$",
+                    .workers = {"await done", "await live; kill -9 $$"}},
+                   kPatient);
+  job.may_lose_workers = true;
+  job.replacements_max = 1;
+  job.returning_scheduler = [&](const std::string&, int64_t) {
+    return shell(dir, "scheduler", 0, "read a; echo heard $a; mark done");
+  };
+  Launcher launcher(job);
+  CHECK(launcher.wait() == 0);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(), "heard ended worker:1 was killed by signal 9"));
+}
+
 TEST_CASE("the last lines of output show the first error of the process that failed first", "[launch]") {
   const TempDir dir;
   Launcher launcher(job_of(

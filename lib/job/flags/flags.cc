@@ -216,6 +216,7 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   if (!flags.launch.token.empty() && flags.source("token-file") < Source::kCommandLine) flags.launch.token_file.clear();
   DT_TRY(flags.launch.host_roles, environment_number(environment, kHostRolesVariable));
   DT_TRY(flags.launch.restart, environment_number(environment, kRestartVariable));
+  DT_TRY(flags.launch.returns, environment_number(environment, kReturnsVariable));
   flags.launch.cache_dir = cache_dir(environment);
   flags.launch.claim_dir = claim_dir(environment);
   if (!flags.given("rank")) {

@@ -197,6 +197,8 @@ struct LaunchFlags {
       0};  // grace period of a launcher between TERM and KILL; 0: derived from the job's steps and checkpoints
   int64_t max_restarts = 0;  // how often a launcher starts a failed job again
   int64_t restart = 0;       // DTRAIN_RESTART: how often the launcher has started this job again
+  std::string state_dir;     // directory of the scheduler's decisions; empty: they are not kept
+  int64_t returns = 0;       // DTRAIN_SCHEDULER_RETURNS: how often this job's scheduler has been started again
 };
 
 // What to request from a batch system, YARN or Kubernetes. Empty or 0: the system's own default.

@@ -369,6 +369,11 @@ std::vector<Row> wire_rows() {
        .bind = DT_FIELD(Flags, wire.scheduler_grace),
        .min = 0,
        .max = kSecondsMax},
+      {.name = "state-dir",
+       .value = "DIR",
+       .help = "directory on the launcher's host in which the scheduler keeps what it decides, so that a job continues "
+               "when its scheduler is killed and the launcher starts it again (--max-restarts)",
+       .bind = DT_FIELD(Flags, launch.state_dir, "none")},
       {.name = "on-worker-loss",
        .value = "POLICY",
        .help = "what to do when a worker is lost while the job trains: fail (end the job with exit code 5 and name the "

@@ -26,7 +26,8 @@ std::vector<ForLaunchers> rules() {
           {"submit-option", {"slurm", "sge"}},
           {"image", {"yarn", "kubernetes"}},
           {"volume", {"kubernetes"}},
-          {"max-restarts", {"local", "ssh", "mpi", "slurm"}}};
+          {"max-restarts", {"local", "ssh", "mpi", "slurm"}},
+          {"state-dir", {"local", "ssh", "mpi", "slurm"}}};
 }
 
 // Refuses flags about hosts for launchers with which the cluster chooses the hosts.
@@ -65,6 +66,10 @@ Result<> check_cluster_flags(const Flags& flags) {
         Code::kUsage,
         "--max-restarts: this command trains in one process, without a launcher that could start it again; with "
         "-n 1 -s 0 it starts one");
+  }
+  if (!launch.state_dir.empty() && launch.max_restarts == 0) {
+    return fail(Code::kUsage,
+                "--state-dir: the launcher starts a scheduler that was killed again only with --max-restarts N");
   }
   DT_TRY_VOID(check_hosts(launch));
   if (launch.launcher == "yarn" && launch.launcher_argument.empty()) {

@@ -16,7 +16,7 @@ Result<Process> Process::open(const job::Flags& flags, const Signals& signals, c
   if (job::is_screen_for_people(flags.given("log-format"))) process.log.show_people(job::fit_for_people);
   process.library_lines_ = std::make_unique<rpc::LibraryLines>(process.log);
   const int64_t steps = flags.launch.trace_steps;
-  if (steps > 0) process.tracer->request_at_start(static_cast<uint64_t>(steps));
+  if (steps > 0 && flags.launch.returns == 0) process.tracer->request_at_start(static_cast<uint64_t>(steps));
   if (flags.launch.rank) process.fail_points->arm(own_faults(flags, static_cast<uint32_t>(*flags.launch.rank)).points);
   return process;
 }
@@ -45,6 +45,7 @@ job::Faults own_faults(const job::Flags& flags, uint32_t rank) {
   const job::Role role = flags.launch.role == job::Role::kNone ? job::Role::kWorker : flags.launch.role;
   job::Faults faults = flags.wire.inject.of({role, rank});
   if (flags.launch.joins && flags.launch.has_launcher) faults.points.clear();
+  if (flags.launch.returns > 0) faults.points.clear();
   return faults;
 }
 

@@ -246,7 +246,8 @@ Result<> prepare_checkpoints(const job::Flags& flags, const std::string& run_dir
 
 Result<RunDir> RunDir::share(const job::Flags& flags, const std::optional<Resumed>& resumed) {
   RunDir dir(choose_run_dir(flags, resumed), false);
-  if (flags.launch.role == job::Role::kScheduler) DT_TRY_VOID(refuse_other_run(dir.path_, flags, resumed));
+  const bool begins_run = flags.launch.role == job::Role::kScheduler && flags.launch.returns == 0;
+  if (begins_run) DT_TRY_VOID(refuse_other_run(dir.path_, flags, resumed));
   DT_TRY_VOID(dir.make(dir.path_), "creating the run directory");
   return dir;
 }

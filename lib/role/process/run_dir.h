@@ -51,7 +51,7 @@ class RunDir {
   // to a job that is still running, or cannot be written.
   static Result<RunDir> claim(const job::Flags& flags, const std::optional<Resumed>& resumed);
   // For a process of a job whose directory may exist already and be used by other processes too. In the scheduler, a
-  // directory that contains another run is refused, as by claim().
+  // directory that contains another run is refused, as by claim(), unless the scheduler comes back to its job.
   static Result<RunDir> share(const job::Flags& flags, const std::optional<Resumed>& resumed);
 
   RunDir(RunDir&& other) noexcept;

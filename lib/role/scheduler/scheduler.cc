@@ -172,11 +172,23 @@ Result<job::JobPlan> complete(const rpc::Joined& joined, const JobFiles& files, 
   return plan;
 }
 
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::absolute(path, ignored).lexically_normal().string();
+}
+
+// Opens the file of --state-dir. Null without the flag.
+Result<std::shared_ptr<rpc::StateFile>> open_state(const job::LaunchFlags& flags, const std::string& run_dir) {
+  std::shared_ptr<rpc::StateFile> state;
+  if (flags.state_dir.empty()) return state;
+  DT_TRY(state, rpc::StateFile::open(
+                    {.directory = flags.state_dir, .job = absolute(run_dir), .comes_back = flags.returns > 0}));
+  return state;
+}
+
 // What a worker must know that joins the job while it runs. The file also has the flags of the processes.
 rpc::JobDescription describe(const std::string& run_dir, const job::JobSpec& spec) {
-  std::error_code ignored;
-  const std::string absolute = std::filesystem::absolute(run_dir, ignored).lexically_normal().string();
-  return {.job = read_file(run_dir + "/" + job::kJobSpecFile).value_or(job::text(spec)), .run_dir = absolute};
+  return {.job = read_file(run_dir + "/" + job::kJobSpecFile).value_or(job::text(spec)), .run_dir = absolute(run_dir)};
 }
 
 void warn(const Log& log, const std::string& text) {
@@ -268,6 +280,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   DT_TRY(const JobFiles files, read_files(process.flags));
   DT_TRY(const rpc::Security security, security_of(process.flags.launch));
   DT_TRY(const net::Listen listen, scheduler_listen(process.flags.launch, security.token));
+  DT_TRY(std::shared_ptr<rpc::StateFile> state, open_state(flags.launch, process.run_dir.path()));
 
   job::JobSpec spec = job::requested(process.flags);
   job::JobPlan plan;  // the plan of the job; valid once all processes have joined
@@ -276,7 +289,8 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
                                 .security = security,
                                 .membership = membership_settings(process.flags, spec),
                                 .tracer = process.tracer.get(),
-                                .finish_job = nullptr};
+                                .finish_job = nullptr,
+                                .state = std::move(state)};
   options.finish_job = [&](const rpc::Joined& joined) -> Result<rpc::CompleteJob> {
     DT_TRY(plan, complete(joined, files, spec));
     for (const std::string& hint : data_hints(spec, plan)) process.log.warn("{}", hint);
@@ -287,7 +301,12 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
                             .group_of = plan.policy.group_of,
                             .description = describe(process.run_dir.path(), spec)};
   };
-  if (steps_to_trace(flags) > 0) telemetry::remove_traces(process.run_dir.path());
+  options.continue_job = [&](const std::string& job_text) -> Result<> {
+    DT_TRY(spec, job::parse_job_spec(job_text));
+    plan = job::plan_of(spec);
+    return {};
+  };
+  if (steps_to_trace(flags) > 0 && flags.launch.returns == 0) telemetry::remove_traces(process.run_dir.path());
   DT_TRY(const std::unique_ptr<rpc::Scheduler> scheduler, rpc::Scheduler::start(std::move(options), process.log));
   const std::string host = scheduler_host(process.flags.launch, listen);
   print_line(std::string(job::kAddressLine) + net::to_text({host, scheduler->port()}));
