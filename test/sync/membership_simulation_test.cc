@@ -4,6 +4,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "simulated_members.h"
 #include "support/catch.h"
@@ -298,6 +299,68 @@ TEST_CASE("groups of which one is behind at a border end their epoch after the s
   const Outcome run = simulate(2533, Course{policy.scheme, policy.on_loss, Climate::kCrashes});
   INFO(run.trace);
   check(run, policy);
+}
+
+// Jobs in which a process got two answers to the same request while the scheduler came back, before the simulation kept
+// such answers apart.
+TEST_CASE("a worker that joins while the scheduler comes back joins once", "[sync][membership][sim]") {
+  constexpr std::pair<const char*, uint64_t> kJobs[] = {{"dist_sync, wait", 1024},
+                                                        {"dist_sync --backup, wait", 359},
+                                                        {"dist_ssync, wait", 1804},
+                                                        {"dist_ssync, wait", 2561},
+                                                        {"allreduce in parts, wait", 671}};
+  for (const auto& [name, seed] : kJobs) {
+    const auto policy =
+        std::ranges::find_if(kPolicies, [&](const NamedCourse& one) { return one.name == std::string_view(name); });
+    REQUIRE(policy != std::ranges::end(kPolicies));
+    INFO(name << ", seed " << seed);
+    const Outcome run = simulate(seed, Course{policy->scheme, policy->on_loss, Climate::kScheduler});
+    INFO(run.trace);
+    check(run, *policy);
+  }
+}
+
+// The scheduler is killed up to three times, also right before and after each kind of record is in its file, and comes
+// back with what the file says.
+TEST_CASE("whole jobs continue when their scheduler is killed and comes back", "[sync][membership][sim]") {
+  constexpr std::string_view kReturns[] = {
+      "the scheduler was killed after a record that explains what nobody has heard",
+      "the scheduler was killed before a record",
+      "the scheduler was killed three times",
+      "the scheduler was killed while draining",
+      "the scheduler was killed while failing",
+      "the scheduler was killed while finishing",
+      "the scheduler was killed while gathering",
+      "the scheduler was killed while holding",
+      "the scheduler was killed while meeting",
+      "the scheduler was killed while preparing",
+      "the scheduler was killed while running",
+      "the scheduler was killed while starting",
+      "the scheduler was killed while stopping",
+      "a job ended well",
+      "a job was stopped",
+      "a lost worker was replaced",
+      "a worker joined",
+      "a worker left",
+  };
+  const test::DrawnSeeds seeds = test::drawn_seeds("DTRAIN_MEMBERS_SEEDS", {1, 1'200});
+  std::map<std::string_view, uint64_t> paths;
+  for (const NamedCourse& policy : kPolicies) {
+    for (uint64_t seed = seeds.first; seed <= seeds.last; seed++) {
+      INFO(policy.name << ", seed " << seed);
+      const Course course{policy.scheme, policy.on_loss, Climate::kScheduler};
+      const Outcome run = simulate(seed, course);
+      INFO(run.trace);
+      check(run, policy);
+      if (seed % 50 == 0) REQUIRE(simulate(seed, course).trace == run.trace);
+      for (const auto& [path, count] : run.paths) paths[path] += count;
+    }
+  }
+  if (seeds.last - seeds.first < 999) return;
+  for (const std::string_view path : kReturns) {
+    INFO(path);
+    CHECK(paths[path] > 0);
+  }
 }
 
 }  // namespace dtrain::sync::membership

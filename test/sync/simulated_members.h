@@ -23,6 +23,7 @@
 #include "simulated_audit.h"
 #include "simulated_process.h"
 #include "simulated_servers.h"
+#include "sync/journal.h"
 #include "sync/machine.h"
 #include "sync/membership.h"
 #include "sync/seat.h"
@@ -35,10 +36,11 @@ enum class Disturbance { kCalm, kCrash, kSilence, kStop, kCut };
 // What happens to a job that continues without lost workers. In all of them others join, are asked to leave, meet at
 // borders, and are sometimes asked to stop.
 enum class Climate {
-  kFair,     // nothing else
-  kCrashes,  // processes die
-  kLate,     // processes sleep, streams are stuck, messages come twice
-  kTwo,      // a worker and a server lose each other, and two processes die at once
+  kFair,       // nothing else
+  kCrashes,    // processes die
+  kLate,       // processes sleep, streams are stuck, messages come twice
+  kTwo,        // a worker and a server lose each other, and two processes die at once
+  kScheduler,  // the scheduler is killed and comes back, and processes die
 };
 // The last two have no servers: the workers add up their gradients in a group. In the one, each worker gets all arrays
 // and adds them up; in the other, each adds up a part of every array and gives the sum to the others.
@@ -124,7 +126,7 @@ class Simulation {
     if (disturbance_ == Disturbance::kCut) after(moment, [this] { cut_links(); });
     if (climate_) draw_changes();
     if (climate_) draw_faults();
-    while (!time_.empty() && !machine_->ended() && time_.now() < 200'000) time_.step();
+    while (!time_.empty() && !has_ended_ && time_.now() < 200'000) time_.step();
     return outcome();
   }
 
@@ -134,7 +136,8 @@ class Simulation {
   static constexpr const char* kPosition = "the position of the run";
   static constexpr const char* kAddresses = "addresses of the workers";
   static constexpr Millis kRejoinTimeout = 9'000, kTimeout = 3'000;
-  static constexpr Millis kSleepMax = 5'000, kStuckMax = 1'400;
+  static constexpr Millis kSleepMax = 5'000, kStuckMax = 1'400, kAbsenceMax = 1'500;
+  static constexpr uint64_t kKillsMax = 3;
   static constexpr int64_t kDelayMax = 20;
   static constexpr uint32_t kSlicesOfServer = 2, kBuckets = 2;
   static constexpr int64_t kBatch = 2, kStepsOfEpoch = 10;
@@ -157,26 +160,29 @@ class Simulation {
     if (!policy_.lead_max) stop_set_of_ = policy_.group_of;
     set_of_ = stop_set_of_.empty() ? std::vector<uint32_t>(seats_, 0) : stop_set_of_;
     for (uint64_t epoch = 0; epoch < epochs_; epoch++) new_sets_.push_back(draw_new_sets());
+    settings_ = settings;
     machine_ = std::make_unique<Machine>(settings);
+    if (climate_ == Climate::kScheduler) journal_.emplace();
     for (uint32_t i = 0; i < workers_ + servers_; i++) {
       const bool works = i < workers_;
       processes_.push_back(
           {.id = i, .works = works, .rank = works ? i : i - workers_, .step_ms_max = 20 + random_.below(150)});
     }
     const bool is_late = climate_ == Climate::kLate;
+    const Millis absent = climate_ == Climate::kScheduler ? kKillsMax * (kAbsenceMax + kTimeout) : 0;
     audit_.emplace(simulated::Rules{.group_of = policy_.group_of,
                                     .lead_max = policy_.lead_max.value_or(simulated::kNoBound),
                                     .backup = policy_.backup,
                                     .slices_of = slices_of_places(),
                                     .parameter_slices = parameter_slices(),
                                     .statistics = is_group_ ? 0U : 1U,
-                                    .patience_ms = 1'500 + (is_late ? kSleepMax + kStuckMax : 0),
-                                    .detection_ms = kTimeout + 200 + (is_late ? kSleepMax : 0),
+                                    .patience_ms = 1'500 + absent + (is_late ? kSleepMax + kStuckMax : 0),
+                                    .detection_ms = kTimeout + 200 + absent + (is_late ? kSleepMax : 0),
                                     .stands_still = stands_still_,
-                                    .rejoin_ms = kRejoinTimeout,
+                                    .rejoin_ms = kRejoinTimeout + absent,
                                     .records = divides_records() ? static_cast<uint32_t>(records_) : 0,
                                     .is_group = is_group_,
-                                    .group_ms = 1'500 + 2 * kTimeout + (is_late ? kSleepMax + kStuckMax : 0)});
+                                    .group_ms = 1'500 + 2 * kTimeout + absent + (is_late ? kSleepMax + kStuckMax : 0)});
   }
   Policy draw_policy() {
     std::vector<uint32_t> groups(seats_);
@@ -248,12 +254,25 @@ class Simulation {
     if (p.crashed) return;
     p.has_joined = true;
     if (p.seat.state() == seat::Worker::State::kOutside) (void)p.seat.ask(p.incarnation());
-    send_from(p, Join{.incarnation = p.incarnation(),
-                      .role = p.works ? Role::kWorker : Role::kServer,
-                      .want_rank = p.rank,
-                      .job_text = "",
-                      .lacks_index = p.works && one_lacks_index_ && p.id + 1 == workers_,
-                      .prepared = p.prepared});
+    ask_to_join(p, Join{.incarnation = p.incarnation(),
+                        .role = p.works ? Role::kWorker : Role::kServer,
+                        .want_rank = p.rank,
+                        .job_text = "",
+                        .lacks_index = p.works && one_lacks_index_ && p.id + 1 == workers_,
+                        .prepared = p.prepared});
+  }
+  void ask_to_join(Process& p, const Join& join) {
+    p.asks = join;
+    call_to_join(p);
+  }
+  // A process has one such call at a time. Another one comes instead of a call that broke.
+  void call_to_join(Process& p) {
+    if (p.crashed) return;
+    after(delay(), [this, &p, call = ++p.join_call, join = *p.asks] {
+      if (p.join_call != call) return;
+      p.awaits_answer = !is_down_;
+      send(join);
+    });
   }
 
   // Somebody starts a worker that joins the running job: for this rank, or for any.
@@ -275,12 +294,12 @@ class Simulation {
     return processes_.back();
   }
   void ask_to_join(Process& p, const seat::Worker::Request& request) {
-    send_from(p, Join{.incarnation = request.incarnation,
-                      .role = Role::kWorker,
-                      .want_rank = request.rank,
-                      .job_text = "",
-                      .is_late = true,
-                      .formerly = request.formerly});
+    ask_to_join(p, Join{.incarnation = request.incarnation,
+                        .role = Role::kWorker,
+                        .want_rank = request.rank,
+                        .job_text = "",
+                        .is_late = true,
+                        .formerly = request.formerly});
   }
   // A process has learned that it has lost its seat. It closes everything that it had because of the seat, which takes
   // a while, and asks for one again.
@@ -324,15 +343,17 @@ class Simulation {
   void open_stream(Process& p) {
     if (p.ended) return;
     later(p, delay(), [this, &p] {
+      if (is_down_) return open_stream(p);
       p.stream = true;
       send(StreamOpened{p.incarnation()});
+      if (p.viewed > 0) send_from(p, Viewed{p.incarnation(), p.viewed});
     });
     if (std::exchange(p.call_broke, false)) ask_barrier(p);  // repeat the call
   }
 
   void request_stop() {
     stop_ms_ = time_.now();
-    was_asked_to_stop_ = true;
+    was_asked_to_stop_ = is_asked_to_stop_ = true;
     send(StopRequested{"a signal"});
   }
 
@@ -362,6 +383,8 @@ class Simulation {
   }
   void fault() {
     if (climate_ == Climate::kCrashes) return crash(any_process(random_.below(10)));
+    if (climate_ == Climate::kScheduler && random_.below(3) > 0) return kill_scheduler();
+    if (climate_ == Climate::kScheduler) return crash(any_process(random_.below(10)));
     if (climate_ == Climate::kLate) return disturb(any_process(random_.below(10)));
     if (random_.below(3) == 0) return is_group_ ? cut_workers() : cut_pair();
     Process &one = any_process(random_.below(6)), &other = any_process(random_.below(6));
@@ -461,8 +484,9 @@ class Simulation {
   void ask_to_leave() {
     const auto rank = static_cast<uint32_t>(random_.below(seats_));
     const bool by_signal = random_.below(2) == 0;
-    if (!by_signal) unanswered_.insert(rank);
+    if (!by_signal && !is_down_ && !machine_->ended()) unanswered_.insert(rank);
     was_asked_to_stop_ = was_asked_to_stop_ || by_signal;  // the job stops if it cannot continue without this worker
+    if (by_signal) drained_.insert(rank);
     send(LeaveAsked{.rank = rank, .by_signal = by_signal});
   }
   void ask_to_meet() {
@@ -473,7 +497,10 @@ class Simulation {
     was_asked_to_stop_ = true;
     note("all workers were asked to leave");
     for (uint32_t rank = 0; rank < workers_; rank++) {
-      after(random_.below(900), [this, rank] { send(LeaveAsked{.rank = rank, .by_signal = true}); });
+      after(random_.below(900), [this, rank] {
+        drained_.insert(rank);
+        send(LeaveAsked{.rank = rank, .by_signal = true});
+      });
     }
   }
 
@@ -1576,11 +1603,131 @@ class Simulation {
   Process& of(Incarnation id) { return processes_.at(1'000 - id); }
 
   void send(const Event& event) {
+    if (is_down_) return;
     if (const auto* done = std::get_if<Done>(&event)) note_end(of(done->incarnation));
     std::vector<Effect> out;
     machine_->on(time_.now(), event, out);
+    if (journal_) return hold_back(event, std::move(out));
     for (const Effect& effect : out) std::visit([this](const auto& e) { carry_out(e); }, effect);
   }
+
+  // ---- A scheduler that comes back.
+
+  struct AnswerDone {
+    Incarnation to = 0;
+  };
+  using Told = std::variant<Effect, AnswerDone>;
+
+  void hold_back(const Event& event, std::vector<Effect> effects) {
+    std::vector<Told> held(effects.begin(), effects.end());
+    if (const auto* done = std::get_if<Done>(&event)) held.emplace_back(AnswerDone{done->incarnation});
+    const bool is_silent = held.empty();
+    const auto record = is_silent ? std::nullopt : journal_->add(machine_->decisions(), std::move(held));
+    if (record) {
+      unwritten_.push_back(*record);
+      if (kills_ < kKillsMax && random_.below(60) == 0) return kill_scheduler();
+      after(random_.below(12), [this, life = life_, number = record->number] {
+        if (life == life_) write(number);
+      });
+    }
+    release();
+  }
+  // The records up to this number are in the file, and the scheduler knows it.
+  void write(uint64_t number) {
+    while (!unwritten_.empty() && unwritten_.front().number <= number) {
+      for (const auto& [key, text] : unwritten_.front().changes) written_[key] = text;
+      unwritten_.pop_front();
+    }
+    journal_->is_durable(number);
+    release();
+  }
+  void release() {
+    const uint64_t life = life_;
+    while (life == life_) {
+      const std::optional<Told> held = journal_->take();
+      if (!held) return;
+      if (const auto* done = std::get_if<AnswerDone>(&*held)) of(done->to).done.reset();
+      if (const auto* effect = std::get_if<Effect>(&*held)) {
+        std::visit([this](const auto& e) { carry_out(e); }, *effect);
+      }
+    }
+  }
+
+  // Some of the newest records are in the file although the scheduler could not learn it. Nobody hears of what they
+  // explain, so the processes must learn it later; only the bookkeeping of this simulation learns it now.
+  void kill_scheduler() {
+    if (is_down_ || kills_ == kKillsMax || has_ended_) return;
+    kills_++;
+    life_++;
+    trace_ += fmt::format("{} killed\n", time_.now());
+    note(killed_here());
+    for (Process& p : processes_) {
+      p.stream = p.awaits_answer = false;
+      p.call_broke = p.in_barrier.has_value();
+      p.asked.reset();
+      p.call++;
+    }
+    const int64_t more = random_.below(std::ssize(unwritten_) + 1);
+    if (more > 0) note("the scheduler was killed after a record that explains what nobody has heard");
+    if (more < std::ssize(unwritten_)) note("the scheduler was killed before a record");
+    for (int64_t i = 0; i < more; i++) {
+      for (const auto& [key, text] : unwritten_.front().changes) written_[key] = text;
+      journal_->is_durable(unwritten_.front().number);
+      unwritten_.pop_front();
+    }
+    unwritten_.clear();
+    while (const std::optional<Told> held = journal_->take()) {
+      const auto* effect = std::get_if<Effect>(&*held);
+      if (effect != nullptr && !is_answer(*effect)) std::visit([this](const auto& e) { carry_out(e); }, *effect);
+    }
+    unanswered_.clear();  // the commands that have asked fail
+    is_down_ = true;
+    after(100 + random_.below(kAbsenceMax - 100), [this] { return_scheduler(); });
+  }
+  static bool is_answer(const Effect& effect) {
+    return std::holds_alternative<Start>(effect) || std::holds_alternative<Prepare>(effect) ||
+           std::holds_alternative<Admit>(effect) || std::holds_alternative<Refuse>(effect) ||
+           std::holds_alternative<Reject>(effect) || std::holds_alternative<RepeatBarrier>(effect);
+  }
+  std::string_view killed_here() const {
+    switch (where_) {
+      case Where::kGathering: return "the scheduler was killed while gathering";
+      case Where::kPreparing: return "the scheduler was killed while preparing";
+      case Where::kStarting: return "the scheduler was killed while starting";
+      case Where::kRunning: return "the scheduler was killed while running";
+      case Where::kHolding: return "the scheduler was killed while holding";
+      case Where::kDraining: return "the scheduler was killed while draining";
+      case Where::kMeeting: return "the scheduler was killed while meeting";
+      case Where::kStopping: return "the scheduler was killed while stopping";
+      case Where::kFinishing: return "the scheduler was killed while finishing";
+      default: return "the scheduler was killed while failing";
+    }
+  }
+  void return_scheduler() {
+    is_down_ = false;
+    trace_ += fmt::format("{} returned\n", time_.now());
+    machine_ = std::make_unique<Machine>(settings_, time_.now());
+    journal_.emplace(written_);
+    if (!written_.empty()) {
+      if (!machine_->restore(written_, time_.now())) return_failure_ = "a scheduler could not read its decisions";
+      if (machine_->decisions() != written_) return_failure_ = "a scheduler has other decisions than it has read";
+    }
+    if (kills_ == kKillsMax) note("the scheduler was killed three times");
+    for (Process& p : processes_) {
+      p.call_broke = p.in_barrier.has_value();
+      if (p.crashed) continue;
+      if (p.asks) call_to_join(p);
+      if (p.done) send_from(p, *p.done);
+      if (p.admitted && !p.ended) later(p, 100 + random_.below(400), [this, &p] { open_stream(p); });
+      if (p.admitted && p.works && drained_.contains(p.rank)) {
+        send_from(p, LeaveAsked{.rank = p.rank, .by_signal = true});
+      }
+    }
+    if (is_asked_to_stop_) send(StopRequested{"a signal"});
+  }
+
+  // ---- What the scheduler tells.
+
   void note_end(Process& p) {
     p.is_gone = true;
     audit_->has_ended(p.incarnation());
@@ -1610,10 +1757,17 @@ class Simulation {
     open_stream(p);
     heartbeat(p);
   }
+  // Whether an answer to a request to join reaches the process: its call is at this scheduler, not at the one before.
+  bool is_answered(Process& p) {
+    const bool is_there = std::exchange(p.awaits_answer, false);
+    if (is_there) p.asks.reset();
+    return is_there;
+  }
   // It opens its data, which takes a while, and joins once more.
   void carry_out(const Prepare& e) {
     set_where(Where::kPreparing);
     Process& p = of(e.node.incarnation);
+    if (!is_answered(p)) return;
     later(p, delay(), [this, &p] {
       become_member(p);
       later(p, random_.below(3'000), [this, &p] {
@@ -1624,6 +1778,7 @@ class Simulation {
   }
   void carry_out(const Admit& e) {
     Process& p = of(e.node.incarnation);
+    if (!is_answered(p)) return;
     if (p.is_late) return admit_late(p, e.node.member.rank);
     set_where(Where::kRunning);
     later(p, delay(), [this, &p] {
@@ -1709,6 +1864,7 @@ class Simulation {
       return lose_seat(p);
     }
     deliver(p.rank, view);
+    p.viewed = std::max(p.viewed, view.number);
     send_from(p, Viewed{p.incarnation(), view.number});
   }
 
@@ -1773,6 +1929,7 @@ class Simulation {
   }
   void carry_out(const Refuse& e) {
     Process& p = of(e.incarnation);
+    if (!is_answered(p)) return;
     if (p.is_over() || !p.is_late) return;
     note(p.seat.is_former() ? "a lost worker got no seat again" : "a worker was turned away");
     if (e.why.find("within 10 minutes") != std::string::npos) note("a worker was lost too often");
@@ -1862,6 +2019,7 @@ class Simulation {
   }
   void carry_out(const LogMissing& e) { trace_ += fmt::format("{} missing {}\n", time_.now(), to_text(e.missing)); }
   void carry_out(const End& e) {
+    has_ended_ = true;
     failure_ = e.failure;
     has_lacked_replacement_ = e.failure && e.failure->message.find("--rejoin-timeout") != std::string::npos;
     trace_ += fmt::format("{} end {}\n", time_.now(), e.failure ? e.failure->message : "well");
@@ -1872,7 +2030,7 @@ class Simulation {
 
   Outcome outcome() {
     Outcome result;
-    result.ended = machine_->ended();
+    result.ended = has_ended_;
     result.failure = failure_;
     result.heard = heard_;
     result.barrier_was_early = early_;
@@ -1902,8 +2060,10 @@ class Simulation {
     });
     if (crashed_ != nullptr && !heard_.empty()) result.detection_ms = last_heard_ms_ - crashed_ms_;
     for (const Process& p : processes_) {
-      // The scheduler's process refuses a late one when the job has ended, and lost ones may still sleep.
-      const bool has_heard = (!p.is_late || p.admitted) && time_.now() >= std::max(p.asleep_until, p.lost_ms) + 1'500;
+      // The scheduler's process refuses a late one when the job has ended, and lost ones may still sleep. One that
+      // comes back just before the end does not wait for workers that were about to join.
+      const bool may_hear = p.takes_part || (p.admitted && kills_ == 0);
+      const bool has_heard = may_hear && time_.now() >= std::max(p.asleep_until, p.lost_ms) + 1'500;
       if (!p.crashed && !p.ended && has_heard) result.survivors_ended = false;
       if (p.is_worker() && p.ended && !p.has_left && !p.crashed && !p.is_lost) {
         result.steps_of_set[set_of_[p.rank]].push_back(p.next);
@@ -1935,7 +2095,17 @@ class Simulation {
   std::map<uint64_t, uint64_t> begins_at_;       // by barrier with new sets: the step from which all continue
   uint64_t regrouped_ = 0;
   SimulatedTime time_;
+  Settings settings_;
   std::unique_ptr<Machine> machine_;
+  std::optional<Journal<Told>> journal_;         // of a scheduler that can come back
+  Decisions written_;                            // what is in its file
+  std::deque<Journal<Told>::Record> unwritten_;  // records that may not be in the file yet
+  bool is_down_ = false;
+  uint64_t life_ = 0, kills_ = 0;
+  bool has_ended_ = false;
+  bool is_asked_to_stop_ = false;  // the whole job, by a signal
+  std::set<uint32_t> drained_;     // ranks of the workers whose processes got a signal to leave
+  std::string return_failure_;
   std::optional<simulated::Audit> audit_;
   std::deque<SimulatedServer> places_;
   std::deque<Process> processes_;

@@ -149,9 +149,14 @@ struct SimulatedProcess {
   bool has_seat = false;    // of a late one: the scheduler has answered its request
   bool admitted = false, crashed = false, ended = false, failed = false, stream = false;
   Millis asleep_until = 0;
-  bool is_lost = false;      // whether the job continues without it
-  Millis lost_ms = 0;        // since when
-  seat::Worker seat = {};    // of a worker; a process that rejoins takes it along
+  std::optional<Join> asks = {};  // its request to join, until that is answered
+  uint64_t join_call = 0;         // number of its latest call with this request
+  bool awaits_answer = false;     // this call has reached the scheduler that runs now
+  std::optional<Done> done = {};  // its goodbye, until that is answered
+  uint64_t viewed = 0;            // of a server: the newest view that it has carried out
+  bool is_lost = false;           // whether the job continues without it
+  Millis lost_ms = 0;             // since when
+  seat::Worker seat = {};         // of a worker; a process that rejoins takes it along
   bool has_unwound = false;  // it has lost its seat, or a server says so, and does nothing more as this incarnation
   int64_t flaps = 0;         // how often it sleeps again when it has rejoined
 
