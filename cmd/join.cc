@@ -1,6 +1,9 @@
 // `dtrain join`: adds a worker to a running job.
+#include <fmt/core.h>
+
 #include <array>
 
+#include "base/duration_text.h"
 #include "job/spec/job_spec.h"
 #include "notes.h"
 #include "role/process/addresses.h"
@@ -14,6 +17,7 @@ namespace {
 
 struct JoinOptions {
   job::LaunchFlags launch;
+  std::chrono::milliseconds scheduler_grace = job::WireFlags().scheduler_grace;
 };
 
 // Flags of the job's processes that do not suit a worker on another host.
@@ -28,6 +32,26 @@ constexpr const char* kUsage =
     "gets its flags from the job. Those of a process, such as --data-dir, --gpus and\n"
     "--threads, can be given anew. Ctrl-C makes the worker leave the job.";
 
+std::vector<job::FlagRow<JoinOptions>> rows() {
+  std::vector<job::FlagRow<JoinOptions>> rows = scheduler_rows<JoinOptions>();
+  rows.push_back(training_row<JoinOptions>("scheduler-grace", DT_FIELD(JoinOptions, scheduler_grace)));
+  return rows;
+}
+
+// The scheduler may have been killed, and be about to continue the job.
+Result<rpc::JobDescription> describe_job(const net::Endpoint& scheduler, const rpc::Security& security,
+                                         std::chrono::milliseconds grace, const Signals& signals) {
+  const rpc::Patience patience{
+      .limit = grace,
+      .on_wait =
+          [&] {
+            show_note(fmt::format("waiting for the scheduler at {}, for at most {} (--scheduler-grace)",
+                                  to_text(scheduler), duration_text(grace)));
+          },
+      .gives_up = [&] { return signals.stop.load(); }};
+  return rpc::describe_job(scheduler, security, patience);
+}
+
 Result<job::JobSpec> spec_of(const rpc::JobDescription& description) {
   DT_TRY(job::JobSpec spec, job::parse_job_spec(description.job, "the job's description"));
   for (const char* flag : kOfOneHost) spec.remembered.values.erase(flag);
@@ -37,7 +61,7 @@ Result<job::JobSpec> spec_of(const rpc::JobDescription& description) {
 }  // namespace
 
 Result<int> join(const Call& call) {
-  const job::FlagTable<JoinOptions> table(scheduler_rows<JoinOptions>());
+  const job::FlagTable<JoinOptions> table(rows());
   if (job::asks_for_help(call.arguments)) {
     show_help(call, kUsage, table.flag_helps());
     return 0;
@@ -52,7 +76,8 @@ Result<int> join(const Call& call) {
   DT_TRY_VOID(find_scheduler(call, job, "dtrain join JOB", launch));
   DT_TRY(const net::Endpoint scheduler, net::parse_endpoint(launch.scheduler), "reading --scheduler");
   DT_TRY(const rpc::Security security, role::security_of(launch));
-  DT_TRY(const rpc::JobDescription description, rpc::describe_job(scheduler, security));
+  DT_TRY(const rpc::JobDescription description,
+         describe_job(scheduler, security, line.options.scheduler_grace, signals.signals()));
   DT_TRY(const job::JobSpec spec, spec_of(description));
   arguments.insert(arguments.end(), {"--role", "worker", "--scheduler", launch.scheduler});
   DT_TRY(job::Parsed parsed, job::parse_flags(arguments, call.environment, &spec));

@@ -369,9 +369,7 @@ class GrpcControlClient final : public ControlClient {
     };
     auto reply = repeat<proto::JoinReply>(options_.start_timeout + kStartSlack, give_up, call);
     if (reply || reply.error().code != Code::kUnavailable) return reply;
-    return fail(Code::kStartup,
-                "no answer from the scheduler at {} within {:.1f} s: check that it is running there ({})",
-                to_text(options_.scheduler), std::chrono::duration<double>(patience).count(), reply.error().message);
+    return no_answer(options_.scheduler, patience, reply.error().message);
   }
 
   // Waits for a connection to the scheduler; returns false if there is none at `give_up`. This is separate from the

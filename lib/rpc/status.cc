@@ -83,4 +83,10 @@ Error from_status(const grpc::Status& status) {
   return {code_of(status.error_code()), status.error_message(), {}};
 }
 
+tl::unexpected<Error> no_answer(const net::Endpoint& scheduler, std::chrono::milliseconds limit,
+                                const std::string& last) {
+  return fail(Code::kStartup, "no answer from the scheduler at {} within {:.1f} s: check that it is running there ({})",
+              to_text(scheduler), std::chrono::duration<double>(limit).count(), last);
+}
+
 }  // namespace dtrain::rpc

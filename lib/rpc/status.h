@@ -4,7 +4,10 @@
 
 #include <grpcpp/support/status.h>
 
+#include <chrono>
+
 #include "base/error.h"
+#include "net/endpoint.h"
 #include "scheduler.pb.h"
 
 namespace dtrain::rpc {
@@ -29,5 +32,9 @@ grpc::Status scheduler_was_replaced();
 // Converts a status without details: UNAVAILABLE, CANCELLED and DEADLINE_EXCEEDED become Code::kUnavailable, refusals
 // become kDenied.
 Error from_status(const grpc::Status& status);
+
+// Code::kStartup: a call to the scheduler was repeated for `limit`, and `last` says why it failed the last time.
+tl::unexpected<Error> no_answer(const net::Endpoint& scheduler, std::chrono::milliseconds limit,
+                                const std::string& last);
 
 }  // namespace dtrain::rpc

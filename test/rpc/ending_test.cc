@@ -1,6 +1,9 @@
 // How a running job meets at barriers, ends and fails: the scheduler's service and its clients, through real calls.
 
+#include <atomic>
+
 #include "rpc/job.h"
+#include "rpc/one_worker_scheduler.h"
 #include "rpc/running_job.h"
 #include "support/catch.h"
 #include "support/patience.h"
@@ -261,6 +264,56 @@ TEST_CASE("a worker leaves on request, and the others continue without it", "[rp
   CHECK(finish_of(*job[3].client));
   job[3].client->done({});
   CHECK(within(std::async(std::launch::async, [&] { return *job.scheduler->wait(kPatience); })));
+}
+
+namespace {
+
+// A scheduler that does not answer the first calls, as one that is killed and started again.
+class AbsentCalls : public OneWorkerCalls {
+ public:
+  std::atomic<int> calls = 0;
+
+ protected:
+  void on_describe(DescribeCall* call) override {
+    if (calls++ < 2) return call->refuse({grpc::StatusCode::UNAVAILABLE, "connection reset"});
+    proto::JobDescription reply;
+    reply.set_job("network = lenet");
+    reply.set_run_dir("/runs/a");
+    call->answer(reply);
+  }
+  void on_stream(const std::shared_ptr<ControlCall>&, const proto::Hello&) override {}
+};
+
+}  // namespace
+
+TEST_CASE("whoever asks for the job's description waits for a scheduler that comes back", "[rpc]") {
+  Served<AbsentCalls> served;
+  const net::Endpoint scheduler{"127.0.0.1", served.port()};
+  int waits = 0;
+  Patience patience{.limit = kPatience, .on_wait = [&] { waits++; }};
+  const Result<JobDescription> found = describe_job(scheduler, security(), patience);
+  REQUIRE(found);
+  CHECK(found->job == "network = lenet");
+  CHECK(found->run_dir == "/runs/a");
+  CHECK(served.calls == 3);
+  CHECK(waits == 1);
+  CHECK(describe_job(scheduler, {.token = "wrong", .build_id = "build-1", .tls = {}}, patience).error().code ==
+        Code::kDenied);
+  CHECK(waits == 1);
+}
+
+TEST_CASE("whoever asks for a job's description where no scheduler is gets an answer in time", "[rpc]") {
+  net::Endpoint nobody{"127.0.0.1", 0};
+  {
+    const Served<AbsentCalls> served;
+    nobody.port = served.port();
+  }
+  const Result<JobDescription> none = describe_job(nobody, security(), {.limit = 300ms});
+  CHECK(none.error().code == Code::kStartup);
+  CHECK_THAT(none.error().message,
+             Contains("no answer from the scheduler at " + to_text(nobody)) && Contains("within 0.3 s"));
+  Patience patience{.limit = kPatience, .gives_up = [] { return true; }};
+  CHECK(describe_job(nobody, security(), patience).error().code == Code::kPreempted);
 }
 
 TEST_CASE("whoever waits for a worker to leave hears of the end of the job", "[rpc]") {
