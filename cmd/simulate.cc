@@ -111,7 +111,7 @@ std::vector<SimulateRow> loss_rows() {
       {.name = "mtbf",
        .value = "HOURS",
        .help = "instead of comparing the schemes, compare what lost workers cost the whole job, if a worker is lost "
-               "after HOURS on average (exponentially distributed); servers are never lost",
+               "after HOURS on average (exponentially distributed), and so is the scheduler; servers are never lost",
        .bind = DT_FIELD(SimulateOptions, simulation.mtbf_hours),
        .default_text = "off",
        .min = 0,
@@ -122,9 +122,14 @@ std::vector<SimulateRow> loss_rows() {
                "again from the last checkpoint",
        .bind = DT_FIELD(SimulateOptions, simulation.policy),
        .choices = {"all", "wait", "shrink", "restart"}},
+      {.name = "scheduler-returns",
+       .help = "with --mtbf: the job has --state-dir, so a lost scheduler comes back and the job continues; otherwise "
+               "all start again from the last checkpoint",
+       .bind = DT_FIELD(SimulateOptions, simulation.scheduler_returns)},
       {.name = "replace-time",
        .value = "TIME",
-       .help = "with --mtbf: time until another worker trains in the place of a lost one; with restart, until all do",
+       .help = "with --mtbf: time until another worker trains in the place of a lost one, or until all have started "
+               "again",
        .bind = DT_FIELD(SimulateOptions, simulation.replace_time),
        .min = 0,
        .max = job::kSecondsMax},

@@ -14,40 +14,65 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// The time until the next of `workers` processes is lost.
-double next_loss_s(RandomStream& random, const LossSetting& setting, size_t workers) {
-  if (workers == 0) return kNever;
-  return -std::log(1 - random.uniform()) * setting.mtbf_s / static_cast<double>(workers);
+// The time until the next of `processes` processes is lost.
+double next_loss_s(RandomStream& random, const LossSetting& setting, size_t processes) {
+  if (processes == 0) return kNever;
+  return -std::log(1 - random.uniform()) * setting.mtbf_s / static_cast<double>(processes);
+}
+
+// How many schedulers may be lost.
+size_t schedulers(const LossSetting& setting) {
+  return setting.scheduler == SchedulerLoss::kNever ? 0 : 1;
+}
+
+bool is_too_long(const LossSetting& setting, const LossCost& cost) {
+  return cost.seconds > kTooLong * setting.work_s;
+}
+
+// How much work is in the last checkpoint of a job that has begun with `begin_s` of the work and has done `done_s`.
+double saved_work_s(const LossSetting& setting, double begin_s, double done_s) {
+  const double made_s = done_s - begin_s;
+  const double saved_s = setting.save_s > 0 ? std::floor(made_s / setting.save_s) * setting.save_s : 0;
+  return std::max(begin_s + saved_s, std::floor(done_s / setting.epoch_s) * setting.epoch_s);
+}
+
+// All stand still from a loss until all train again. A process that is lost while all start makes them start once more.
+void start_again(const LossSetting& setting, RandomStream& random, LossCost& cost) {
+  const size_t processes = setting.share.size() + (setting.scheduler == SchedulerLoss::kRestart ? 1 : 0);
+  for (bool is_started = false; !is_started && !is_too_long(setting, cost);) {
+    cost.losses++;
+    const double again_s = next_loss_s(random, setting, processes);
+    const double stood_s = setting.detect_s + std::min(again_s, setting.replace_s);
+    is_started = again_s >= setting.replace_s;
+    cost.standing_s += stood_s;
+    cost.seconds += stood_s;
+  }
 }
 
 // The job starts again from the last checkpoint after each loss.
 LossCost restarted_job(const LossSetting& setting, RandomStream& random) {
   LossCost cost{.workers_at_end = setting.share.size()};
-  const auto workers = setting.share.size();
-  double done_s = 0;
-  while (cost.seconds <= kTooLong * setting.work_s) {
-    const double begin_s = done_s;
-    const double loss_s = next_loss_s(random, setting, workers);
-    if (loss_s >= setting.work_s - begin_s) {
-      cost.seconds += setting.work_s - begin_s;
+  const size_t workers = setting.share.size(), processes = workers + schedulers(setting);
+  double begin_s = 0, done_s = 0;
+  while (!is_too_long(setting, cost)) {
+    const double loss_s = next_loss_s(random, setting, processes);
+    if (loss_s >= setting.work_s - done_s) {
+      cost.seconds += setting.work_s - done_s;
       cost.finished = true;
       return cost;
     }
-    const double saved_s = setting.save_s > 0 ? std::floor(loss_s / setting.save_s) * setting.save_s : 0;
-    const double epochs_s = std::floor((begin_s + loss_s) / setting.epoch_s) * setting.epoch_s;
-    done_s = std::max(begin_s + saved_s, epochs_s);
-    cost.repeated_s += begin_s + loss_s - done_s;
+    done_s += loss_s;
     cost.seconds += loss_s;
-    // A worker that is lost while all start makes them start once more.
-    double start_s = kNever;
-    while (start_s > 0 && cost.seconds <= kTooLong * setting.work_s) {
+    const bool is_free = setting.scheduler == SchedulerLoss::kReturns &&
+                         random.below(static_cast<int64_t>(processes)) == static_cast<int64_t>(workers);
+    if (is_free) {
       cost.losses++;
-      const double again_s = next_loss_s(random, setting, workers);
-      const double stood_s = setting.detect_s + std::min(again_s, setting.replace_s);
-      start_s = again_s < setting.replace_s ? kNever : 0;
-      cost.standing_s += stood_s;
-      cost.seconds += stood_s;
+      continue;
     }
+    begin_s = saved_work_s(setting, begin_s, done_s);
+    cost.repeated_s += done_s - begin_s;
+    done_s = begin_s;
+    start_again(setting, random, cost);
   }
   return cost;
 }
@@ -56,29 +81,25 @@ LossCost restarted_job(const LossSetting& setting, RandomStream& random) {
 class ChangedJob {
  public:
   ChangedJob(const LossSetting& setting, LossPolicy policy, RandomStream& random)
-      : setting_(setting), waits_(policy == LossPolicy::kWait), random_(random), live_(setting.share.size()) {
-    std::iota(live_.begin(), live_.end(), size_t{0});
-    const uint32_t groups = 1 + *std::max_element(setting.group_of.begin(), setting.group_of.end());
-    groups_.resize(groups);
-    for (const size_t worker : live_) group_of(worker).share += setting.share[worker];
+      : setting_(setting), waits_(policy == LossPolicy::kWait), random_(random) {
+    seat_all();
   }
 
   LossCost run() {
-    double work_s = setting_.work_s;
-    double loss_s = next_loss_s(random_, setting_, live_.size());
-    while (cost_.seconds <= kTooLong * setting_.work_s && !live_.empty()) {
+    double loss_s = next_loss_s(random_, setting_, live_.size() + schedulers(setting_));
+    while (!is_too_long(setting_, cost_) && !live_.empty()) {
       const double rate = this->rate();
       const double detect_s = unseen_.empty() ? kNever : unseen_.front().at_s;
       const double return_s = away_.empty() ? kNever : away_.front().at_s;
       const double event_s = std::min({loss_s, detect_s, return_s});
-      const double end_s = rate > 0 ? cost_.seconds + work_s / rate : kNever;
+      const double end_s = rate > 0 ? cost_.seconds + (setting_.work_s - done_s_) / rate : kNever;
       const double duration_s = std::min(event_s, end_s) - cost_.seconds;
       pass(duration_s, rate);
       if (end_s <= event_s) {
         cost_.finished = true;
         break;
       }
-      work_s -= duration_s * rate;
+      done_s_ += duration_s * rate;
       if (event_s == detect_s) {
         notice();
       } else if (event_s == return_s) {
@@ -87,7 +108,7 @@ class ChangedJob {
         lose();
       }
       // The distribution has no memory, so the time until the next loss may be drawn again after each event.
-      loss_s = cost_.seconds + next_loss_s(random_, setting_, live_.size());
+      loss_s = cost_.seconds + next_loss_s(random_, setting_, live_.size() + schedulers(setting_));
     }
     cost_.workers_at_end = live_.size();
     return cost_;
@@ -102,6 +123,17 @@ class ChangedJob {
     double at_s = 0;
     size_t worker = 0;
   };
+
+  // All workers are there.
+  void seat_all() {
+    live_.resize(setting_.share.size());
+    std::iota(live_.begin(), live_.end(), size_t{0});
+    groups_.assign(1 + *std::max_element(setting_.group_of.begin(), setting_.group_of.end()), {});
+    for (const size_t worker : live_) group_of(worker).share += setting_.share[worker];
+    missing_ = 0;
+    unseen_.clear();
+    away_.clear();
+  }
 
   Group& group_of(size_t worker) { return groups_[setting_.group_of[worker]]; }
 
@@ -119,7 +151,8 @@ class ChangedJob {
   }
 
   void lose() {
-    const auto at = static_cast<size_t>(random_.below(static_cast<int64_t>(live_.size())));
+    const auto at = static_cast<size_t>(random_.below(static_cast<int64_t>(live_.size() + schedulers(setting_))));
+    if (at == live_.size()) return lose_scheduler();
     const size_t worker = live_[at];
     live_[at] = live_.back();
     live_.pop_back();
@@ -130,6 +163,18 @@ class ChangedJob {
     group.unseen++;
     unseen_.push_back({cost_.seconds + setting_.detect_s, worker});
     if (waits_) away_.push_back({cost_.seconds + setting_.detect_s + setting_.replace_s, worker});
+  }
+
+  void lose_scheduler() {
+    if (setting_.scheduler == SchedulerLoss::kReturns) {
+      cost_.losses++;
+      return;
+    }
+    begin_s_ = saved_work_s(setting_, begin_s_, done_s_);
+    cost_.repeated_s += done_s_ - begin_s_;
+    done_s_ = begin_s_;
+    start_again(setting_, random_, cost_);
+    seat_all();
   }
 
   void notice() {
@@ -152,6 +197,7 @@ class ChangedJob {
   const bool waits_;
   RandomStream& random_;
   LossCost cost_;
+  double begin_s_ = 0, done_s_ = 0;  // the work that was done when the job last started, and that is done
   std::vector<size_t> live_;
   std::vector<Group> groups_;
   double missing_ = 0;            // the share of the lost workers, and of the groups that stand still

@@ -1,7 +1,7 @@
 // How long a job takes when workers are lost at random times, under each policy of recovery. A model with few numbers,
 // unlike simulator.h: a job of months with 10,000 workers takes it milliseconds. It knows how much each worker
 // contributes, who waits for whom, and how long it takes to notice a loss and to replace a worker. The time between the
-// losses of a worker is exponentially distributed. Servers and the scheduler are never lost.
+// losses of a process is exponentially distributed. Servers are never lost.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,20 @@
 
 namespace dtrain::plan {
 
+// What the job does when a worker is lost.
 enum class LossPolicy {
   kWait,     // another worker takes the place of a lost one
   kShrink,   // the job continues without it
   kRestart,  // all start again from the last checkpoint
 };
 std::string_view name_of(LossPolicy policy);
+
+// What happens to the scheduler. It is lost as often as a worker.
+enum class SchedulerLoss {
+  kNever,    // it is never lost
+  kRestart,  // all start again from the last checkpoint, under each policy
+  kReturns,  // it comes back and continues the job (--state-dir), while the others train
+};
 
 struct LossSetting {
   double work_s = 0;   // duration of the job if no worker is lost
@@ -27,9 +35,10 @@ struct LossSetting {
   std::vector<uint32_t> group_of = {};
   // With kWait: whether all stand still while a seat is empty, or continue without it.
   bool stands_still = false;
+  SchedulerLoss scheduler = SchedulerLoss::kNever;
   double mtbf_s = 0;     // mean time between the losses of a worker
   double detect_s = 0;   // time from a loss until the job knows of it
-  double replace_s = 0;  // time from there until another worker trains; with kRestart, until all train again
+  double replace_s = 0;  // time from there until another worker trains, or until all that start again train
 };
 
 struct LossCost {
@@ -37,7 +46,7 @@ struct LossCost {
   double standing_s = 0;
   double fewer_s = 0;     // what the missing workers would have saved
   double repeated_s = 0;  // work that was done again after the return to a checkpoint
-  uint64_t losses = 0;
+  uint64_t losses = 0;    // of workers and of the scheduler
   uint64_t workers_at_end = 0;
   // False if the job has no worker left, or would take more than kTooLong times as long as without losses.
   bool finished = false;

@@ -235,6 +235,8 @@ int64_t steps_timed(const SimulateOptions& options, const Setting& setting) {
 Result<> check_losses(const SimulateOptions& options, const Setting& setting) {
   if (options.mtbf_hours == 0 && options.policy != "all")
     return fail(Code::kUsage, "--policy {}: without --mtbf HOURS, no worker is lost", options.policy);
+  if (options.mtbf_hours == 0 && options.scheduler_returns)
+    return fail(Code::kUsage, "--scheduler-returns: without --mtbf HOURS, the scheduler is not lost");
   if (options.mtbf_hours == 0) return {};
   const bool changes = options.leave_percent > 0 || !setting.joins.empty() || !setting.kills.empty();
   if (changes || options.loss > 0)
@@ -269,6 +271,7 @@ LossSetting losses_of(const SimulateOptions& options, const Scheme& scheme, doub
                      .epoch_s = epoch_s,
                      .save_s = seconds(options.save_every),
                      .stands_still = scheme.members_wait,
+                     .scheduler = options.scheduler_returns ? SchedulerLoss::kReturns : SchedulerLoss::kRestart,
                      .mtbf_s = options.mtbf_hours * 3600,
                      .detect_s = seconds(options.heartbeat_timeout),
                      .replace_s = seconds(options.replace_time)};

@@ -45,10 +45,11 @@ struct SimulateOptions {
   std::string data_dir = {};  // directory of the training set for the learning model; empty: synthetic images
   int64_t batch_size = 64;
   double lr = 0.1;  // learning rate for BSP and GSP; ASP and SSP use lr / workers
-  // The mean number of hours between the losses of a worker; 0: none is lost. If not 0, the simulation covers some
-  // steps of an epoch (at most 100), and the loss model (loss_model.h) the whole job.
+  // The mean number of hours between the losses of a worker, or of the scheduler; 0: none is lost. If not 0, the
+  // simulation covers some steps of an epoch (at most 100), and the loss model (loss_model.h) the whole job.
   double mtbf_hours = 0;
-  std::string policy = "all";                          // the policy with which the job meets the losses
+  std::string policy = "all";      // the policy with which the job meets the losses
+  bool scheduler_returns = false;  // whether the loss of the scheduler is SchedulerLoss::kReturns, or else kRestart
   std::chrono::milliseconds replace_time{60000};       // LossSetting::replace_s
   std::chrono::milliseconds heartbeat_timeout{10000};  // LossSetting::detect_s
   std::chrono::milliseconds save_every{0};             // LossSetting::save_s

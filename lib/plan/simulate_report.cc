@@ -157,12 +157,14 @@ std::string policy_row(const SchemeResult& scheme, const PolicyResult& policy) {
 
 std::string losses_table(const SimulateResult& result) {
   const SimulateOptions& options = result.options;
-  std::string text =
-      fmt::format("a worker is lost after {:g} hours on average, noticed after {}, replaced after {}; {}\n\n",
-                  options.mtbf_hours, duration_text(options.heartbeat_timeout), duration_text(options.replace_time),
-                  options.save_every.count() > 0
-                      ? fmt::format("checkpoints every {} and every epoch", duration_text(options.save_every))
-                      : "checkpoints every epoch");
+  std::string text = fmt::format(
+      "a worker is lost after {:g} hours on average, noticed after {}, replaced after {}; {}\n"
+      "the scheduler is lost as often, and {}\n\n",
+      options.mtbf_hours, duration_text(options.heartbeat_timeout), duration_text(options.replace_time),
+      options.save_every.count() > 0
+          ? fmt::format("checkpoints every {} and every epoch", duration_text(options.save_every))
+          : "checkpoints every epoch",
+      options.scheduler_returns ? "comes back (--state-dir)" : "then all start again (no --state-dir)");
   text += fmt::format("{:<16}{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}\n", "scheme", "policy", "hours", "more",
                       "standing", "fewer", "repeated", "losses", "workers");
   for (const SchemeResult& scheme : result.schemes) {

@@ -72,6 +72,36 @@ TEST_CASE("restarts cost what the formula for checkpoints says", "[plan]") {
   CHECK(mean_of(setting, LossPolicy::kRestart, 2000).seconds == Approx(expected).epsilon(0.01));
 }
 
+TEST_CASE("a scheduler that does not come back makes all start again, under each policy", "[plan]") {
+  const double segment = 0.5 * kHour;
+  const auto formula = [&](double rate, double start) {
+    return 20 * (std::exp(rate * segment) - 1) * std::exp(rate * start) / rate;
+  };
+  LossSetting setting = setting_of(20, 10, 100);
+  setting.save_s = segment;
+  setting.replace_s = 120;
+  for (const SchedulerLoss loss : {SchedulerLoss::kRestart, SchedulerLoss::kReturns}) {
+    setting.scheduler = loss;
+    const double rate = (loss == SchedulerLoss::kRestart ? 21 : 20) / (100 * kHour);
+    CHECK(mean_of(setting, LossPolicy::kRestart, 4000).seconds == Approx(formula(rate, 120)).epsilon(0.01));
+  }
+
+  // If a worker is replaced at once, only the scheduler's losses cost anything.
+  setting = setting_of(20, 10, 2);
+  setting.save_s = segment;
+  setting.scheduler = SchedulerLoss::kRestart;
+  const double rate = 1 / (2 * kHour);
+  CHECK(mean_of(setting, LossPolicy::kWait, 4000).seconds == Approx(formula(rate, 0)).epsilon(0.01));
+}
+
+TEST_CASE("a scheduler that comes back costs nothing, and counts as a loss", "[plan]") {
+  LossSetting setting = setting_of(4, 10, 5);
+  setting.scheduler = SchedulerLoss::kReturns;
+  const LossCost cost = mean_of(setting, LossPolicy::kWait, 1000);
+  CHECK(cost.seconds == Approx(setting.work_s));
+  CHECK(static_cast<double>(cost.losses) / 1000 == Approx(10.0 / 5 * 5).epsilon(0.02));
+}
+
 TEST_CASE("workers that wait for a replacement stand still in all overlapping times", "[plan]") {
   // The seats are a queue with as many servers as guests: between two times in which all workers are there, the mean
   // standing time is (exp(r s) - 1) / r, where r is the rate of losses and s the time until a replacement trains.
