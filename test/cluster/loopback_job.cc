@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 #include <stdexcept>
+#include <string_view>
 
 #include "job/process/progress.h"
 #include "support/catch.h"
@@ -23,12 +24,6 @@ Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-std::string line_with(const std::string& text, const std::string& beginning) {
-  const size_t at = text.find(beginning);
-  if (at == std::string::npos) return "";
-  return text.substr(at + beginning.size(), text.find('\n', at) - at - beginning.size());
-}
-
 int64_t step_in(const std::string& output) {
   const size_t at = output.rfind("\nlive ");
   if (at == std::string::npos) return -1;
@@ -43,6 +38,13 @@ std::string dtrain_program() {
   const char* path = std::getenv("DTRAIN_PROGRAM");
   if (path == nullptr) throw std::runtime_error("DTRAIN_PROGRAM does not name the program; run this with meson test");
   return path;
+}
+
+std::string address_in(const std::string& output) {
+  constexpr std::string_view kBeginning = "dtrain scheduler ";
+  const size_t at = output.find(kBeginning);
+  if (at == std::string::npos) return "";
+  return output.substr(at + kBeginning.size(), output.find('\n', at) - at - kBeginning.size());
 }
 
 uint16_t port_of(const std::string& address) {
@@ -77,21 +79,21 @@ LoopbackJob::LoopbackJob(JobSetting setting) : dir_(setting.directory), setting_
   if (!scheduler.process->wait_for_output("dtrain scheduler ", kStartSeconds)) {
     throw std::runtime_error("the scheduler did not start:\n" + scheduler.process->output());
   }
-  address_ = line_with(scheduler.process->output(), "dtrain scheduler ");
+  address_ = address_in(scheduler.process->output());
   if (!setting_.start_all) return;
   for (int i = 0; i < setting_.servers; i++) start("server", i);
   for (int i = 0; i < setting_.workers; i++) start("worker", i);
 }
 
 LoopbackJob::Member& LoopbackJob::start(const std::string& role, int rank, const std::vector<std::string>& flags,
-                                        const std::string& token) {
+                                        const std::string& token, const std::vector<std::string>& environment) {
   const std::vector<std::string> arguments = command_line(
       dtrain_program(), "-n", std::to_string(setting_.workers), "-s", std::to_string(setting_.servers), setting_.flags,
       "--role", role, "--rank", std::to_string(rank), "--run-dir", run_dir(), "--advertise 127.0.0.1",
       role == "scheduler" ? command_line() : command_line("--scheduler", address_), flags);
-  const ProcessOptions options{.directory = dir_.path(),
-                               .environment = {"DTRAIN_TOKEN=" + (token.empty() ? setting_.token : token),
-                                               "DTRAIN_LAUNCHED=1"}};  // await_step reads the scheduler's lines
+  ProcessOptions options{.directory = dir_.path(), .environment = environment};
+  options.environment.push_back("DTRAIN_TOKEN=" + (token.empty() ? setting_.token : token));
+  options.environment.push_back("DTRAIN_LAUNCHED=1");  // await_step reads the scheduler's lines
   members_.push_back({role, rank, std::make_unique<Process>(arguments, options), std::nullopt, {}});
   return members_.back();
 }

@@ -18,6 +18,8 @@ namespace dtrain::test {
 // The program under test: the environment variable DTRAIN_PROGRAM, which the build sets.
 std::string dtrain_program();
 
+// The address "HOST:PORT" in the output of a scheduler; empty if it has not printed it yet.
+std::string address_in(const std::string& output);
 // The port of "HOST:PORT".
 uint16_t port_of(const std::string& address);
 
@@ -58,9 +60,10 @@ class LoopbackJob {
 
   explicit LoopbackJob(JobSetting setting);
 
-  // Starts one more process; `flags` come last on its command line. The reference stays valid.
+  // Starts one more process; `flags` come last on its command line, and `environment` is added to its variables. The
+  // reference stays valid.
   Member& start(const std::string& role, int rank, const std::vector<std::string>& flags = {},
-                const std::string& token = "");
+                const std::string& token = "", const std::vector<std::string>& environment = {});
 
   Member& member(const std::string& role, int rank = 0);
   std::deque<Member>& members() { return members_; }

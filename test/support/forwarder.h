@@ -1,4 +1,4 @@
-// Passes TCP connections on to a port of this host, and can cut those of one caller.
+// Passes TCP connections on to a port of this host. Can cut those of one caller, and pass them on to another port.
 #pragma once
 
 #include <arpa/inet.h>
@@ -31,7 +31,7 @@ class Forwarder {
   };
 
   // Listens on this address and port (0: any port).
-  Forwarder(const std::string& address, uint16_t port, uint16_t to) : to_(to), listener_(listen_on(address, port)) {
+  Forwarder(const std::string& address, uint16_t port, uint16_t to) : listener_(listen_on(address, port)), to_(to) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
     woken_ = UniqueFd(ends[0]);
@@ -55,6 +55,14 @@ class Forwarder {
   void cut(Cut how, const std::string& text) {
     const MutexLock lock(mutex_);
     cuts_.push_back({how, text});
+    (void)!::write(wake_.get(), "", 1);
+  }
+
+  // From now on, passes new connections on to this port, and closes those that are open.
+  void redirect(uint16_t to) {
+    const MutexLock lock(mutex_);
+    to_ = to;
+    is_redirected_ = true;
     (void)!::write(wake_.get(), "", 1);
   }
 
@@ -101,6 +109,7 @@ class Forwarder {
       }
       poll_until(watched, std::nullopt);
       if (watched[0].revents != 0 && ::read(woken_.get(), bytes_.data(), bytes_.size()) == 0) return;
+      if (take_redirection()) connections_.clear();
       size_t i = 2;
       for (Connection& c : connections_) {
         judge(c);
@@ -112,10 +121,19 @@ class Forwarder {
     }
   }
 
+  bool take_redirection() {
+    const MutexLock lock(mutex_);
+    return std::exchange(is_redirected_, false);
+  }
+  uint16_t port_to() {
+    const MutexLock lock(mutex_);
+    return to_;
+  }
+
   void accept() {
     UniqueFd caller(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     UniqueFd called(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const sockaddr_in to = address_of("127.0.0.1", to_);
+    const sockaddr_in to = address_of("127.0.0.1", port_to());
     if (!caller.open()) return;
     if (::connect(called.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) return;
     connections_.push_back({std::move(caller), std::move(called)});
@@ -150,11 +168,12 @@ class Forwarder {
     if (count <= 0) connection.broken = true;
   }
 
-  const uint16_t to_;
   UniqueFd listener_, woken_, wake_;
   std::list<Connection> connections_;
   std::array<char, 1 << 16> bytes_ = {};
   Mutex mutex_;
+  uint16_t to_ DT_GUARDED_BY(mutex_);
+  bool is_redirected_ DT_GUARDED_BY(mutex_) = false;  // since the thread has last looked
   std::vector<Rule> cuts_ DT_GUARDED_BY(mutex_);
   std::thread thread_;
 };
