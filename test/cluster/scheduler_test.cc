@@ -2,6 +2,7 @@
 // (--state-dir). What must hold: the job continues with the same workers and servers, and ends as if nothing had
 // happened.
 
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <map>
@@ -23,6 +24,8 @@ using namespace dtrain::test;
 using dtrain::test::contains;
 
 namespace {
+
+constexpr std::array kKinds = {"dist_sync --deterministic", "dist_async", "allreduce -s 0 --deterministic"};
 
 constexpr const char* kPace = "--inject step-ms=30 --max-restarts 9";
 
@@ -51,7 +54,7 @@ bool has_same_weights(const ChangingJobs& jobs, const std::string& one, const st
 }  // namespace
 
 TEST_CASE("a job whose scheduler is killed three times ends well with the same processes", "[scheduler]") {
-  const std::string kind = GENERATE("dist_sync --deterministic", "dist_async", "allreduce -s 0 --deterministic");
+  const std::string kind = kKinds[GENERATE(from_range(drawn_kinds("DTRAIN_SCHEDULER_SEEDS", kKinds.size())))];
   INFO(kind);
   const ChangingJobs jobs("fail", command_line("--kv-store", kind.c_str()));
   const bool is_deterministic = contains(kind, "--deterministic");
@@ -145,7 +148,7 @@ TEST_CASE("a job whose scheduler has come back stops on request, and one that lo
   CHECK(left_over(jobs.path("run")).empty());
 }
 
-TEST_CASE("a job continues when its scheduler has stood still", "[scheduler]") {
+TEST_CASE("a job continues when its scheduler has stood still", "[scheduler][long]") {
   const ChangingJobs jobs("fail", command_line("--kv-store dist_sync"));
   const auto [first, last] = drawn_seeds("DTRAIN_SCHEDULER_SEEDS");
   for (uint64_t seed = first; seed <= last; seed++) {
