@@ -257,13 +257,13 @@ Result<Outcome> train_by_trainer(Machine& machine, const Settings& settings, con
   return accuracy >= product.accuracy_min ? passed(text, numbers) : failed(text, numbers);
 }
 
-Result<std::vector<telemetry::TimelineRow>> trace_by_trainer(Machine& machine, const Product& product, uint64_t steps) {
+Result<Outcome> trace_by_trainer(Machine& machine, const Product& product, uint64_t steps, const JudgeTrace& judge) {
   DT_TRY(const auto module, role::load_devices(machine.module_path()));
   DT_TRY(const auto training, Training::create(*module, product, drawn_patterns(product.patterns)));
   training->tracer().request_at_start(steps);
   DT_TRY_VOID(training->run());
   training->tracer().finish();
-  return training->tracer().timeline().rows();
+  return judge(training->tracer().timeline().rows());
 }
 
 }  // namespace dtrain::gpu

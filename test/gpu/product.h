@@ -2,6 +2,9 @@
 // trainer.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "machine.h"
 #include "parts.h"
 #include "settings.h"
@@ -21,7 +24,9 @@ struct Product {
   double accuracy_min = 0.95;
 };
 Result<Outcome> train_by_trainer(Machine& machine, const Settings& settings, const Product& product);
-// Trains in the same way on generated patterns, with a trace of `steps` steps, and returns what it recorded.
-Result<std::vector<telemetry::TimelineRow>> trace_by_trainer(Machine& machine, const Product& product, uint64_t steps);
+// Trains in the same way on generated patterns, with a trace of `steps` steps, and returns what `judge` says about the
+// rows. Their names are gone afterwards.
+using JudgeTrace = std::function<Outcome(const std::vector<telemetry::TimelineRow>&)>;
+Result<Outcome> trace_by_trainer(Machine& machine, const Product& product, uint64_t steps, const JudgeTrace& judge);
 
 }  // namespace dtrain::gpu

@@ -67,10 +67,7 @@ double ms_of(const Spans& spans) {
   return ms;
 }
 
-}  // namespace
-
-Result<Outcome> trace_steps(Machine& machine, const Product& product) {
-  DT_TRY(const std::vector<telemetry::TimelineRow> rows, trace_by_trainer(machine, product, kTracedSteps));
+Outcome judge_trace(const std::vector<telemetry::TimelineRow>& rows) {
   const Spans steps = steps_of(rows), work = spans_of(rows, "GPU 0");
   const Spans updating = spans_of(rows, "GPU 0: sums and updates");
   const uint64_t operators = operators_of(work), updates = updates_of(updating);
@@ -89,6 +86,12 @@ Result<Outcome> trace_steps(Machine& machine, const Product& product) {
     }
   }
   return passed(text, numbers);
+}
+
+}  // namespace
+
+Result<Outcome> trace_steps(Machine& machine, const Product& product) {
+  return trace_by_trainer(machine, product, kTracedSteps, judge_trace);
 }
 
 Result<Outcome> use_of_device(Machine& machine) {
