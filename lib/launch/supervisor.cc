@@ -80,7 +80,8 @@ class Supervisor {
   void on_spared(const Member& member);
   void tell_scheduler(const Member& member, const Ended& ended);
   [[nodiscard]] bool may_continue_without(const Ended& ended) const;
-  [[nodiscard]] bool is_newest(const Member& member) const;
+  [[nodiscard]] const Member* newest(const std::string& name) const;
+  [[nodiscard]] bool is_newest(const Member& member) const { return newest(member.command.name()) == &member; }
   void replace(int rank);
   bool start_scheduler_again(const Ended& ended);
   std::optional<size_t> spare_for(size_t host_number);
@@ -413,11 +414,11 @@ bool Supervisor::may_continue_without(const Ended& ended) const {
   return job_.may_lose_workers && ended.role == "worker" && may_train() && (phase_ < JobPhase::kStopping || stops);
 }
 
-// Whether no other process was started in the place of this one.
-bool Supervisor::is_newest(const Member& member) const {
-  const auto newest = std::find_if(members_.rbegin(), members_.rend(),
-                                   [&](const Member& other) { return other.command.name() == member.command.name(); });
-  return &*newest == &member;
+// The process with this name, in whose place no other one was started; null: there was none.
+const Member* Supervisor::newest(const std::string& name) const {
+  const auto found = std::find_if(members_.rbegin(), members_.rend(),
+                                  [&](const Member& member) { return member.command.name() == name; });
+  return found == members_.rend() ? nullptr : &*found;
 }
 
 // A scheduler that was killed continues its job if it keeps its decisions. Until it listens again, the other processes
@@ -437,9 +438,8 @@ bool Supervisor::start_scheduler_again(const Ended& ended) {
                   describe(ended), replacements_, job_.replacements_max));
   // The one before may not have heard of these.
   for (const Ended& other : ended_) {
-    const auto newest = std::find_if(members_.rbegin(), members_.rend(),
-                                     [&](const Member& member) { return member.command.name() == other.name; });
-    if (newest != members_.rend() && !newest->running) tell_scheduler(*newest, other);
+    const Member* member = newest(other.name);
+    if (member != nullptr && !member->running) tell_scheduler(*member, other);
   }
   return true;
 }

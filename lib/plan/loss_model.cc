@@ -49,19 +49,31 @@ void start_again(const LossSetting& setting, RandomStream& random, LossCost& cos
   }
 }
 
+// What a job has done: when it last started, and now.
+struct Work {
+  double begin_s = 0, done_s = 0;
+};
+
+void go_back_to_checkpoint(const LossSetting& setting, RandomStream& random, Work& work, LossCost& cost) {
+  work.begin_s = saved_work_s(setting, work.begin_s, work.done_s);
+  cost.repeated_s += work.done_s - work.begin_s;
+  work.done_s = work.begin_s;
+  start_again(setting, random, cost);
+}
+
 // The job starts again from the last checkpoint after each loss.
 LossCost restarted_job(const LossSetting& setting, RandomStream& random) {
   LossCost cost{.workers_at_end = setting.share.size()};
   const size_t workers = setting.share.size(), processes = workers + schedulers(setting);
-  double begin_s = 0, done_s = 0;
+  Work work;
   while (!is_too_long(setting, cost)) {
     const double loss_s = next_loss_s(random, setting, processes);
-    if (loss_s >= setting.work_s - done_s) {
-      cost.seconds += setting.work_s - done_s;
+    if (loss_s >= setting.work_s - work.done_s) {
+      cost.seconds += setting.work_s - work.done_s;
       cost.finished = true;
       return cost;
     }
-    done_s += loss_s;
+    work.done_s += loss_s;
     cost.seconds += loss_s;
     const bool is_free = setting.scheduler == SchedulerLoss::kReturns &&
                          random.below(static_cast<int64_t>(processes)) == static_cast<int64_t>(workers);
@@ -69,10 +81,7 @@ LossCost restarted_job(const LossSetting& setting, RandomStream& random) {
       cost.losses++;
       continue;
     }
-    begin_s = saved_work_s(setting, begin_s, done_s);
-    cost.repeated_s += done_s - begin_s;
-    done_s = begin_s;
-    start_again(setting, random, cost);
+    go_back_to_checkpoint(setting, random, work, cost);
   }
   return cost;
 }
@@ -92,14 +101,14 @@ class ChangedJob {
       const double detect_s = unseen_.empty() ? kNever : unseen_.front().at_s;
       const double return_s = away_.empty() ? kNever : away_.front().at_s;
       const double event_s = std::min({loss_s, detect_s, return_s});
-      const double end_s = rate > 0 ? cost_.seconds + (setting_.work_s - done_s_) / rate : kNever;
+      const double end_s = rate > 0 ? cost_.seconds + (setting_.work_s - work_.done_s) / rate : kNever;
       const double duration_s = std::min(event_s, end_s) - cost_.seconds;
       pass(duration_s, rate);
       if (end_s <= event_s) {
         cost_.finished = true;
         break;
       }
-      done_s_ += duration_s * rate;
+      work_.done_s += duration_s * rate;
       if (event_s == detect_s) {
         notice();
       } else if (event_s == return_s) {
@@ -170,10 +179,7 @@ class ChangedJob {
       cost_.losses++;
       return;
     }
-    begin_s_ = saved_work_s(setting_, begin_s_, done_s_);
-    cost_.repeated_s += done_s_ - begin_s_;
-    done_s_ = begin_s_;
-    start_again(setting_, random_, cost_);
+    go_back_to_checkpoint(setting_, random_, work_, cost_);
     seat_all();
   }
 
@@ -197,7 +203,7 @@ class ChangedJob {
   const bool waits_;
   RandomStream& random_;
   LossCost cost_;
-  double begin_s_ = 0, done_s_ = 0;  // the work that was done when the job last started, and that is done
+  Work work_;
   std::vector<size_t> live_;
   std::vector<Group> groups_;
   double missing_ = 0;            // the share of the lost workers, and of the groups that stand still

@@ -14,10 +14,12 @@
 #include <thread>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "base/unique_fd.h"
+#include "base/write_all.h"
 #include "scheduler.pb.h"
 
 namespace dtrain::rpc {
@@ -32,14 +34,12 @@ constexpr uint64_t kGrowthMin = 64 << 20;
 constexpr uint64_t kGrowthTimes = 4;
 
 std::string number_text(uint32_t number) {
-  std::string bytes;
-  for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(number >> shift & 0xff);
-  return bytes;
+  std::array<uint8_t, 4> bytes{};
+  store_u32(bytes.data(), number);
+  return {bytes.begin(), bytes.end()};
 }
 uint32_t number_at(std::string_view bytes) {
-  uint32_t number = 0;
-  for (size_t i = 0; i < 4; i++) number |= uint32_t{static_cast<unsigned char>(bytes[i])} << 8 * i;
-  return number;
+  return load_u32(as_bytes(bytes).data());
 }
 uint32_t checksum(std::string_view bytes) {
   return crc32c(std::as_bytes(std::span(bytes)));
@@ -201,12 +201,7 @@ class File final : public StateFile {
     for (const auto& [key, text] : changes) texts_[key] = text;
     const std::string record = record_of(changes);
     if (bytes_ + record.size() > bytes_max_) return write_anew();
-    for (std::string_view rest = record; !rest.empty();) {
-      const ssize_t put = is_faulty("write") ? -1 : ::write(file_.get(), rest.data(), rest.size());
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) return cannot("write");
-      rest.remove_prefix(static_cast<size_t>(put));
-    }
+    if (is_faulty("write") || !write_all(file_.get(), record)) return cannot("write");
     bytes_ += record.size();
     if (is_faulty("fsync") || ::fdatasync(file_.get()) != 0) return cannot("fsync");
     return {};

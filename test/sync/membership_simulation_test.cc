@@ -264,6 +264,17 @@ void check(const Outcome& run, const NamedCourse& policy) {
   REQUIRE((run.has_lacked_replacement || run.has_lost_server || !run.has_survivor));
 }
 
+// Simulates the job of this seed and checks it; of some seeds, also that the same seed gives the same job.
+Outcome checked(uint64_t seed, const NamedCourse& policy, Climate climate) {
+  INFO(policy.name << ", climate " << static_cast<int>(climate) << ", seed " << seed);
+  const Course course{policy.scheme, policy.on_loss, climate};
+  Outcome run = simulate(seed, course);
+  INFO(run.trace);
+  check(run, policy);
+  if (seed % 50 == 0) REQUIRE(simulate(seed, course).trace == run.trace);
+  return run;
+}
+
 }  // namespace
 
 // Workers join, leave, meet, crash, sleep and are cut off, one after the other or at once, wherever they are.
@@ -275,12 +286,7 @@ TEST_CASE("whole jobs keep what the audit demands while workers come and go", "[
     std::map<std::string_view, uint64_t>& paths = has_servers(policy.scheme) ? with_servers : in_groups;
     for (const Climate climate : {Climate::kFair, Climate::kCrashes, Climate::kLate, Climate::kTwo}) {
       for (uint64_t seed = seeds.first; seed <= seeds.last; seed++) {
-        INFO(policy.name << ", climate " << static_cast<int>(climate) << ", seed " << seed);
-        const Course course{policy.scheme, policy.on_loss, climate};
-        const Outcome run = simulate(seed, course);
-        INFO(run.trace);
-        check(run, policy);
-        if (seed % 50 == 0) REQUIRE(simulate(seed, course).trace == run.trace);
+        const Outcome run = checked(seed, policy, climate);
         for (const auto& [path, count] : run.paths) paths[path] += count;
       }
     }
@@ -295,10 +301,7 @@ TEST_CASE("whole jobs keep what the audit demands while workers come and go", "[
 // The group that waits for another worker in the place of a lost one stands still, and the others may be ahead of it
 // when a further worker joins and all divide the rest of the epoch.
 TEST_CASE("groups of which one is behind at a border end their epoch after the same step", "[sync][membership][sim]") {
-  const NamedCourse policy{"dist_gsync, wait", Scheme::kGsp, OnWorkerLoss::kWait};
-  const Outcome run = simulate(2533, Course{policy.scheme, policy.on_loss, Climate::kCrashes});
-  INFO(run.trace);
-  check(run, policy);
+  (void)checked(2533, {"dist_gsync, wait", Scheme::kGsp, OnWorkerLoss::kWait}, Climate::kCrashes);
 }
 
 // Jobs in which a process got two answers to the same request while the scheduler came back, before the simulation kept
@@ -313,10 +316,7 @@ TEST_CASE("a worker that joins while the scheduler comes back joins once", "[syn
     const auto policy =
         std::ranges::find_if(kPolicies, [&](const NamedCourse& one) { return one.name == std::string_view(name); });
     REQUIRE(policy != std::ranges::end(kPolicies));
-    INFO(name << ", seed " << seed);
-    const Outcome run = simulate(seed, Course{policy->scheme, policy->on_loss, Climate::kScheduler});
-    INFO(run.trace);
-    check(run, *policy);
+    (void)checked(seed, *policy, Climate::kScheduler);
   }
 }
 
@@ -347,12 +347,7 @@ TEST_CASE("whole jobs continue when their scheduler is killed and comes back", "
   std::map<std::string_view, uint64_t> paths;
   for (const NamedCourse& policy : kPolicies) {
     for (uint64_t seed = seeds.first; seed <= seeds.last; seed++) {
-      INFO(policy.name << ", seed " << seed);
-      const Course course{policy.scheme, policy.on_loss, Climate::kScheduler};
-      const Outcome run = simulate(seed, course);
-      INFO(run.trace);
-      check(run, policy);
-      if (seed % 50 == 0) REQUIRE(simulate(seed, course).trace == run.trace);
+      const Outcome run = checked(seed, policy, Climate::kScheduler);
       for (const auto& [path, count] : run.paths) paths[path] += count;
     }
   }
