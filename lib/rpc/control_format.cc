@@ -24,6 +24,12 @@ struct SetWhat {
   }
   void operator()(const Regroup& regroup) const {
     to.mutable_regroup()->mutable_group_of()->Assign(regroup.group_of.begin(), regroup.group_of.end());
+    if (!regroup.alignment) return;
+    proto::Alignment& alignment = *to.mutable_regroup()->mutable_alignment();
+    alignment.set_updates(regroup.alignment->counters.updates);
+    alignment.set_samples(regroup.alignment->counters.samples);
+    alignment.set_rate_factor(regroup.alignment->counters.rate_factor);
+    alignment.mutable_leads()->Assign(regroup.alignment->leads.begin(), regroup.alignment->leads.end());
   }
   void operator()(const PullState& pull) const { to.mutable_pull_state()->set_slot(pull.slot); }
   void operator()(const PullCounters&) const { to.mutable_pull_counters(); }
@@ -67,6 +73,17 @@ AssignValues values_of(const proto::AssignValues& from) {
           .states = from.states()};
 }
 
+Regroup groups_of(const proto::Regroup& from) {
+  Regroup regroup{.group_of = {from.group_of().begin(), from.group_of().end()}};
+  if (!from.has_alignment()) return regroup;
+  const proto::Alignment& alignment = from.alignment();
+  regroup.alignment = {.counters = {.samples = alignment.samples(),
+                                    .updates = alignment.updates(),
+                                    .rate_factor = alignment.rate_factor()},
+                       .leads = {alignment.leads().begin(), alignment.leads().end()}};
+  return regroup;
+}
+
 std::optional<kvstore::Head> request_of(const proto::Control& from) {
   ControlRequest request{.id = {from.key(), from.slice()},
                          .rank = from.origin().rank(),
@@ -77,9 +94,7 @@ std::optional<kvstore::Head> request_of(const proto::Control& from) {
   switch (from.what_case()) {
     case proto::Control::kAssignState: request.what = AssignState{from.assign_state().slot()}; break;
     case proto::Control::kAssignValues: request.what = values_of(from.assign_values()); break;
-    case proto::Control::kRegroup:
-      request.what = Regroup{{from.regroup().group_of().begin(), from.regroup().group_of().end()}};
-      break;
+    case proto::Control::kRegroup: request.what = groups_of(from.regroup()); break;
     case proto::Control::kPullState: request.what = PullState{from.pull_state().slot()}; break;
     case proto::Control::kPullCounters: request.what = PullCounters{}; break;
     case proto::Control::kSetRate:

@@ -1,7 +1,7 @@
 #include "sync/event_log.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -39,6 +39,18 @@ bool take_name(std::string_view& line, SliceName& name) {
   return true;
 }
 
+// Removes " rounds 5 7", and appends the numbers to `rounds`. Returns whether nothing else is left.
+bool take_rounds(std::string_view& text, std::vector<Step>& rounds) {
+  constexpr std::string_view kWord = " rounds";
+  if (!text.starts_with(kWord)) return text.empty();
+  text.remove_prefix(kWord.size());
+  while (text.starts_with(' ')) {
+    text.remove_prefix(1);
+    if (!take_number(text, rounds.emplace_back())) return false;
+  }
+  return text.empty() && !rounds.empty();
+}
+
 std::string_view first_line(std::string_view text) {
   return text.substr(0, text.find('\n'));
 }
@@ -72,15 +84,19 @@ class Replayer {
     const size_t at = line.rfind(" begin ");
     std::string_view step_text = at == line.npos ? "" : line.substr(at + 7);
     Step step = 0;
-    if (!take_name(line, name) || !take_number(step_text, step) || !step_text.empty()) {
+    std::vector<Step> rounds;
+    if (!take_name(line, name) || !take_number(step_text, step) || !take_rounds(step_text, rounds)) {
       return fail(Code::kData, "'{}' does not describe a slice", whole);
     }
     DT_TRY(const Policy policy, parse_policy(line.substr(0, line.rfind(" begin "))));
+    if (!rounds.empty() && rounds.size() != group_count(policy)) {
+      return fail(Code::kData, "'{}' has {} rounds for {} groups", whole, rounds.size(), group_count(policy));
+    }
     members_ += policy.group_of.size();
     if (members_ > kMembersMax)
       return fail(Code::kData, "the slices of the event log have more than {} workers in total", kMembersMax);
-    machines_.insert_or_assign(name, Machine(policy, step));
-    append_begin(name, policy, step, text_);
+    machines_.insert_or_assign(name, Machine(policy, step, rounds));
+    append_begin(name, policy, step, rounds, text_);
     replay_.slices++;
     return {};
   }
@@ -131,8 +147,9 @@ class Replayer {
 
 }  // namespace
 
-void append_begin(SliceName slice, const Policy& policy, Step begin, std::string& out) {
-  fmt::format_to(std::back_inserter(out), "slice {}.{} {} begin {}\n", slice.key, slice.part, to_text(policy), begin);
+void append_begin(SliceName slice, const Policy& policy, Step begin, std::span<const Step> rounds, std::string& out) {
+  fmt::format_to(std::back_inserter(out), "slice {}.{} {} begin {}{}{}\n", slice.key, slice.part, to_text(policy),
+                 begin, rounds.empty() ? "" : " rounds ", fmt::join(rounds, " "));
 }
 
 void append_event(SliceName slice, const Event& event, std::span<const Effect> effects, std::string& out) {
@@ -140,16 +157,16 @@ void append_event(SliceName slice, const Event& event, std::span<const Effect> e
   for (const Effect& effect : effects) fmt::format_to(std::back_inserter(out), "  {}\n", to_text(effect));
 }
 
-Result<std::unique_ptr<EventLog>> EventLog::create(const std::string& path) {
-  DT_TRY(UniqueFd fd, open_for_lines(path, O_TRUNC));
-  std::FILE* file = ::fdopen(fd.release(), "w");
+Result<std::unique_ptr<EventLog>> EventLog::create(const std::string& path, bool continues) {
+  DT_TRY(UniqueFd fd, open_for_lines(path, continues ? O_APPEND : O_TRUNC));
+  std::FILE* file = ::fdopen(fd.release(), continues ? "a" : "w");
   if (file == nullptr) return fail(Code::kUsage, "{}: {}", path, std::strerror(errno));
   return std::unique_ptr<EventLog>(new EventLog(path, file));
 }
 
-void EventLog::begin(SliceName slice, const Policy& policy, Step begin) {
+void EventLog::begin(SliceName slice, const Policy& policy, Step begin, std::span<const Step> rounds) {
   const MutexLock lock(mutex_);
-  append_begin(slice, policy, begin, pending_);
+  append_begin(slice, policy, begin, rounds, pending_);
 }
 
 void EventLog::event(SliceName slice, const Event& event, std::span<const Effect> effects) {

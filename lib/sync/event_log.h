@@ -7,6 +7,8 @@
 //     add 1 to group 1                  its effects, each indented by two spaces
 //     apply group 1 staleness 1
 //
+// "begin 90 rounds 61 62" gives the next step of each group, if that is not the slice's version.
+//
 // The lines of one slice are in the order of its events. Lines of different slices are in the order of writing.
 #pragma once
 
@@ -32,17 +34,17 @@ struct SliceName {
 };
 
 // These functions append lines of an event log to `out`, each ending in a newline.
-void append_begin(SliceName slice, const Policy& policy, Step begin, std::string& out);
+void append_begin(SliceName slice, const Policy& policy, Step begin, std::span<const Step> rounds, std::string& out);
 void append_event(SliceName slice, const Event& event, std::span<const Effect> effects, std::string& out);
 
 // Writes a server's event log. Thread-safe. It buffers and writes whole events only, so the event log of a process that
 // was killed can be replayed.
 class EventLog {
  public:
-  // Replaces an existing file. Code::kUsage if the file cannot be created.
-  static Result<std::unique_ptr<EventLog>> create(const std::string& path);
+  // Replaces an existing file or, with `continues`, appends to it. Code::kUsage if the file cannot be opened.
+  static Result<std::unique_ptr<EventLog>> create(const std::string& path, bool continues = false);
 
-  void begin(SliceName slice, const Policy& policy, Step begin) DT_EXCLUDES(mutex_);
+  void begin(SliceName slice, const Policy& policy, Step begin, std::span<const Step> rounds) DT_EXCLUDES(mutex_);
   void event(SliceName slice, const Event& event, std::span<const Effect> effects) DT_EXCLUDES(mutex_);
   // Writes what is still buffered. Code::kData if this or an earlier write failed; then the event log is incomplete.
   Result<> finish() DT_EXCLUDES(mutex_);

@@ -41,13 +41,18 @@ bool has_same_weights(const Policy& policy) {
   return policy.backup == 0 && std::adjacent_find(groups.begin(), groups.end(), std::not_equal_to<>()) == groups.end();
 }
 
-Machine::Machine(Policy policy, Step begin) : policy_(std::move(policy)), version_(begin) {
+Machine::Machine(Policy policy, uint64_t version, const std::vector<Step>& rounds)
+    : policy_(std::move(policy)), version_(version) {
   const auto& group_of = policy_.group_of;
   const Group groups = group_count(policy_);
+  DT_CHECK(rounds.empty() || rounds.size() == groups, "{} rounds for {} groups", rounds.size(), groups);
   groups_.resize(groups);
-  for (GroupState& group : groups_) group.round = group.open = group.base_version = begin;
+  for (Group g = 0; g < groups; g++) {
+    groups_[g].round = groups_[g].open = rounds.empty() ? version : rounds[g];
+    groups_[g].base_version = version;
+  }
   for (const Group group : group_of) {
-    workers_.push_back({.group = group, .next = begin});
+    workers_.push_back({.group = group, .next = groups_[group].round});
     groups_[group].live++;
   }
   by_group_ = own_groups(static_cast<uint32_t>(group_of.size()));
@@ -56,7 +61,7 @@ Machine::Machine(Policy policy, Step begin) : policy_(std::move(policy)), versio
   for (Group g = 0; g < groups; g++) {
     groups_[g].begin = groups_[g].search_from = end;
     groups_[g].end = end += groups_[g].live;
-    if (policy_.lead_max && groups_[g].live > 0) rounds_.emplace(begin, g);
+    if (policy_.lead_max && groups_[g].live > 0) rounds_.emplace(groups_[g].round, g);
   }
 }
 

@@ -73,7 +73,10 @@ using Effect = std::variant<Add, Drop, Late, Apply, Keep, Answer, Park, Reject>;
 class Machine {
  public:
   // All workers of the policy take part from step `begin` on, the step after the last one that was applied before.
-  explicit Machine(Policy policy, Step begin = 0);
+  explicit Machine(Policy policy, Step begin = 0) : Machine(std::move(policy), begin, {}) {}
+  // The same at a version that says nothing about the steps: the members of each group take part from `rounds[group]`
+  // on. Empty: all from step `version` on.
+  Machine(Policy policy, uint64_t version, const std::vector<Step>& rounds);
 
   // Appends the effects of `event` to `out`, in the order in which to carry them out. Deterministic: the same events
   // give the same effects.

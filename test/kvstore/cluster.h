@@ -61,6 +61,7 @@ struct ClusterOptions {
   uint64_t bigarray_bound = 1000000;
   NetworkFaults network_faults = {};
   std::function<kvstore::Faults(kvstore::Connection)> faults = nullptr;  // null: no faults
+  kvstore::SnapshotOptions snapshots = {};
 };
 
 // Plain gradient descent with a rate of -`rate`: w += rate * (sum of gradients / contributed samples).
@@ -94,6 +95,7 @@ class Cluster {
       if (!options.event_logs.empty()) of_shard.event_log = options.event_logs[s];
       of_shard.deterministic = options.deterministic;
       of_shard.threads = options.shard_threads;
+      of_shard.snapshots = options.snapshots;
       shards_.push_back(kvstore::Shard::create(of_shard).value());
       for (uint32_t w = present_; w < options.workers; w++) shards_.back()->leave(w);
       servers.push_back(shards_.back().get());

@@ -64,7 +64,7 @@ Audit::Audit(const Setting& setting) : policy_(setting.policy), begun_(setting.p
   books.rounds.resize(sync::group_count(policy_));
   for (Round& round : books.rounds) round.kept = round.promised = books.contents;
   books_.assign(setting.servers, books);
-  for (uint32_t s = 0; s < setting.servers; s++) append_begin({0, s}, policy_, 0, event_log);
+  for (uint32_t s = 0; s < setting.servers; s++) append_begin({0, s}, policy_, 0, {}, event_log);
 }
 
 void Audit::require(bool holds, std::string_view what) {

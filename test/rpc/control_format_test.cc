@@ -48,6 +48,15 @@ TEST_CASE("a control message is read as it was written", "[rpc]") {
   CHECK(assign.counters.updates == 9);
   CHECK(assign.states == 3);
   CHECK(request_back(Regroup{{0, 5, 0, 1}}).group_of == std::vector<uint32_t>{0, 5, 0, 1});
+  CHECK_FALSE(request_back(Regroup{{0, 5, 0, 1}}).alignment);
+  const Regroup::Alignment alignment{.counters = {.samples = 7, .updates = 1ULL << 40, .rate_factor = 0.5},
+                                     .leads = {0, 3}};
+  const auto aligned = request_back(Regroup{{0, 1}, alignment}).alignment;
+  REQUIRE(aligned);
+  CHECK(aligned->counters.samples == 7);
+  CHECK(aligned->counters.updates == 1ULL << 40);
+  CHECK(aligned->counters.rate_factor == 0.5);
+  CHECK(aligned->leads == std::vector<uint64_t>{0, 3});
   CHECK(request_back(PullState{.slot = 1}).slot == 1);
   request_back(PullCounters{});
   const RateChange change = request_back(SetRate{{.factor = 0.1, .from_samples = ~uint64_t{8}}}).change;

@@ -20,14 +20,14 @@ std::string example() {
     append_event(name, event, effects, text);
   };
   Machine first(bsp(2)), second(gsp({0, 1}, 3), 7);
-  append_begin({0, 0}, bsp(2), 0, text);
-  append_begin({12, 1}, gsp({0, 1}, 3), 7, text);
+  append_begin({0, 0}, bsp(2), 0, {}, text);
+  append_begin({12, 1}, gsp({0, 1}, 3), 7, {}, text);
   feed({0, 0}, first, Push{0, 0});
   feed({12, 1}, second, Push{1, 7});
   feed({0, 0}, first, Pull{0, 1});
   feed({0, 0}, first, Push{1, 0});
   feed({12, 1}, second, Refresh{1, 8});
-  append_begin({12, 1}, gsp({0, 1}, 3), 7, text);
+  append_begin({12, 1}, gsp({0, 1}, 3), 7, {}, text);
   second = Machine(gsp({0, 1}, 3), 7);
   feed({12, 1}, second, Leave{0});
   return text;
@@ -80,16 +80,31 @@ TEST_CASE("the error of an unreadable event log names the line", "[sync][trace]"
   };
   CHECK(error_of("slice 0.0 bsp 2 begin 0\n0.1 push 0 step 0\n") ==
         "error [data] an event comes before the line that describes its slice 0.1\n  while line 2");
-  for (const char* line : {"x", "0.0", "0.0 ", "0 push 0 step 0", "slice", "slice 0.0 bsp 2", "slice 0.0 xsp 2 begin 0",
-                           "slice 0.0 bsp 2 begin x", "slice 0 bsp 2 begin 0", "slice 0.0 begin 0", "0.0 sit 0"}) {
+  for (const char* line :
+       {"x", "0.0", "0.0 ", "0 push 0 step 0", "slice", "slice 0.0 bsp 2", "slice 0.0 xsp 2 begin 0",
+        "slice 0.0 bsp 2 begin x", "slice 0.0 asp 2 begin 9 rounds", "slice 0.0 asp 2 begin 9 rounds 1",
+        "slice 0.0 asp 2 begin 9 rounds 1 2 3", "slice 0.0 asp 2 begin 9 rounds 1 x", "slice 0 bsp 2 begin 0",
+        "slice 0.0 begin 0", "0.0 sit 0"}) {
     CAPTURE(line);
     CHECK(error_of(std::string("slice 0.0 bsp 2 begin 0\n") + line + "\n").find("while line 2") != std::string::npos);
   }
 }
 
+TEST_CASE("an event log continues with rounds that differ from the version", "[sync][trace]") {
+  const std::string event_log =
+      "slice 0.0 ssp 2 lead 1 begin 90 rounds 40 41\n"
+      "0.0 push 1 step 41\n  add 1 to group 1\n  apply group 1 staleness 1\n"
+      "0.0 pull 1 step 42\n  park 1 waits for 0\n";
+  std::string out;
+  const auto run = replay(event_log, out);
+  REQUIRE(run);
+  CHECK_FALSE(run->difference);
+  CHECK(out == event_log);
+}
+
 TEST_CASE("an event log that claims too many workers is refused", "[sync][trace]") {
   std::string event_log, out;
-  for (int i = 0; i < 300; i++) append_begin({0, 0}, bsp(65536), 0, event_log);
+  for (int i = 0; i < 300; i++) append_begin({0, 0}, bsp(65536), 0, {}, event_log);
   CHECK_FALSE(replay(event_log, out).has_value());
 }
 
@@ -98,8 +113,8 @@ TEST_CASE("a server's event log has the same content as its lines", "[sync][trac
   const std::string path = dir.path("events");
   const auto writer = EventLog::create(path).value();
   std::string expected;
-  append_begin({3, 0}, asp(2), 5, expected);
-  writer->begin({3, 0}, asp(2), 5);
+  append_begin({3, 0}, asp(2), 5, {}, expected);
+  writer->begin({3, 0}, asp(2), 5, {});
   const std::vector<Effect> effects = {Add{1, 1}, Apply{1, 1}};
   for (Step step = 5; step < 5000; step++) {
     append_event({3, 0}, Push{1, step}, effects, expected);
@@ -112,6 +127,6 @@ TEST_CASE("a server's event log has the same content as its lines", "[sync][trac
 
 TEST_CASE("an event log on a full disk is an error at its end", "[sync][trace]") {
   const auto writer = EventLog::create("/dev/full").value();
-  writer->begin({0, 0}, asp(2), 0);
+  writer->begin({0, 0}, asp(2), 0, {});
   CHECK(writer->finish().error().message == "/dev/full: No space left on device: the event log is incomplete");
 }

@@ -14,7 +14,7 @@ inline std::string small_event_log() {
   std::string event_log;
   const sync::Policy policy = sync::ssp(2, 1);
   sync::Machine machine(policy);
-  sync::append_begin({7, 0}, policy, 0, event_log);
+  sync::append_begin({7, 0}, policy, 0, {}, event_log);
   for (const sync::Event& event : {sync::Event(sync::Push{0, 0}), sync::Event(sync::Pull{0, 1})}) {
     std::vector<sync::Effect> effects;
     machine.on(event, effects);

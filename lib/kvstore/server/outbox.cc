@@ -1,5 +1,8 @@
 #include "kvstore/server/outbox.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "telemetry/timeline.h"
 
 namespace dtrain::kvstore {
@@ -14,13 +17,45 @@ void Outbox::send_all() {
   const MutexLock lock(mutex_);
   if (is_sending_) return;
   is_sending_ = true;
-  while (!answers_.empty()) {
-    batch.swap(answers_);
+  while (take_batch(batch)) {
     const MutexUnlock unlocked(mutex_);
     for (Answer& answer : batch) send(std::move(answer));
     batch.clear();
   }
   is_sending_ = false;
+}
+
+bool Outbox::take_batch(std::vector<Answer>& batch) {
+  const uint64_t limit = limit_ == nullptr ? UINT64_MAX : limit_->load();
+  const auto end = std::ranges::find_if(answers_, [&](const Answer& a) { return a.record.version >= limit; });
+  if (end == answers_.end()) {
+    batch.swap(answers_);
+  } else {
+    std::move(answers_.begin(), end, std::back_inserter(batch));
+    answers_.erase(answers_.begin(), end);
+  }
+  return !batch.empty();
+}
+
+bool Outbox::empty() const {
+  const MutexLock lock(mutex_);
+  return answers_.empty();
+}
+
+void Outbox::discard() {
+  const MutexLock lock(mutex_);
+  answers_.clear();
+}
+
+std::vector<Outbox::Record> Outbox::waiting() const {
+  std::vector<Record> waiting;
+  const MutexLock lock(mutex_);
+  const uint64_t limit = limit_ == nullptr ? UINT64_MAX : limit_->load();
+  const auto first = std::ranges::find_if(answers_, [&](const Answer& a) { return a.record.version >= limit; });
+  for (auto answer = first; answer != answers_.end(); ++answer) {
+    if (!answer->values.values.empty() && answer->record.version > 0) waiting.push_back(answer->record);
+  }
+  return waiting;
 }
 
 void Outbox::send(Answer answer) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@ class OverdueWaits {
     uint64_t version = 0;                // version of the weights that the worker waits for
     bool lacks_value = false;            // worker 0 has not set the slice's value yet
     std::vector<uint32_t> missing = {};  // ranks that the slice waits for
+    // The weights are there, but may be sent only when this snapshot is written.
+    std::optional<uint64_t> snapshot = {};
   };
 
   // Adds a wait. All waits for one slice must be added one after the other: a worker may wait twice for a slice, which
@@ -30,6 +33,8 @@ class OverdueWaits {
   // One line for each worker, sorted by rank. It lists the workers that any of its slices waits for, and names the
   // slice that has waited longest:
   //   "worker 3 waits 31 s for 14 slices (first: key 0 slice 0 version 7); missing: worker 1"
+  // If it waits for a snapshot to be written, the line ends with "until snapshot 7 is written", without or after what
+  // else is missing.
   [[nodiscard]] std::vector<std::string> lines(Clock::time_point now) const;
 
  private:
@@ -39,6 +44,7 @@ class OverdueWaits {
     size_t slices = 0;
     bool lacks_value = false;
     std::set<uint32_t> missing;
+    std::optional<uint64_t> snapshot;
   };
   std::map<uint32_t, WorkerWaits> workers_;
 };

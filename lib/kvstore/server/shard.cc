@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <thread>
 
 #include "base/thread.h"
 #include "kvstore/server/shard_slice.h"
@@ -37,7 +38,25 @@ Result<> check(const ShardOptions& options) {
                 options.rule.optimizer.name);
   }
   if (options.policy.group_of.empty()) return fail(Code::kUsage, "a shard needs at least one worker");
+  if (options.sums_only && options.snapshots.every > 0) {
+    return fail(Code::kUsage,
+                "servers take no snapshots if the workers update the weights, which are on the workers then");
+  }
   return {};
+}
+
+SnapshotLayout layout_of(const ShardOptions& options, size_t slot_count) {
+  SnapshotLayout layout{.job = options.snapshots.job,
+                        .server = options.server,
+                        .every = options.snapshots.every,
+                        .workers = static_cast<uint32_t>(options.policy.group_of.size()),
+                        .states = static_cast<uint32_t>(slot_count),
+                        .slices = {}};
+  for (const Slice& slice : options.placement) {
+    if (slice.server == options.server && slice.key < options.parameters.size()) layout.slices.push_back(slice);
+  }
+  std::ranges::sort(layout.slices, {}, [](const Slice& slice) { return SliceId{slice.key, slice.part}; });
+  return layout;
 }
 
 }  // namespace
@@ -49,6 +68,7 @@ struct Shard::State {
   // The accepted incarnation of each worker, indexed by rank; 0: no message yet; kNobody: none, because it has left.
   std::vector<std::atomic<uint64_t>> incarnations;
   std::atomic<uint64_t> refused = 0;  // messages that reached no slice
+  std::atomic<int> handled = 0;       // messages with which threads are dealing now
   std::atomic<int64_t> busy_ns = 0;
   std::atomic<bool> is_damaged = false;  // set under a slice's lock when an exception leaves that slice
   std::atomic<bool> is_reported = false;
@@ -57,23 +77,37 @@ struct Shard::State {
 Result<std::unique_ptr<Shard>> Shard::create(ShardOptions options) {
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(options.rule.optimizer));
   DT_TRY_VOID(check(options));
-  return std::unique_ptr<Shard>(new Shard(std::move(options), slots.size()));
+  std::unique_ptr<Shard> shard(new Shard(std::move(options)));
+  DT_TRY_VOID(shard->open(slots.size()));
+  return shard;
 }
 
-Shard::Shard(ShardOptions options, size_t slot_count)
-    : options_(std::move(options)), state_(std::make_unique<State>(options_.policy.group_of.size())) {
+Shard::Shard(ShardOptions options)
+    : options_(std::move(options)), state_(std::make_unique<State>(options_.policy.group_of.size())) {}
+
+Result<> Shard::open(size_t slot_count) {
+  SnapshotLayout layout = layout_of(options_, slot_count);
+  if (options_.snapshots.every > 0 && !layout.slices.empty()) {
+    const size_t kept = snapshots_kept(options_.policy, options_.snapshots.every);
+    DT_TRY(snapshots_, Snapshots::open(options_.snapshots, std::move(layout), kept, [this] { send_held_answers(); }));
+  }
   for (const Slice& slice : options_.placement) {
     if (slice.server != options_.server) continue;
     const bool reports = slices_.empty() && slice.key < options_.parameters.size();
-    slices_.push_back(std::make_unique<ShardSlice>(options_, slice, slot_count, reports, state_->is_damaged));
+    slices_.push_back(
+        std::make_unique<ShardSlice>(options_, slice, slot_count, reports, state_->is_damaged, snapshots_.get()));
   }
   std::sort(slices_.begin(), slices_.end(), [](const auto& a, const auto& b) {
     return std::pair(a->slice().key, a->slice().part) < std::pair(b->slice().key, b->slice().part);
   });
   tasks_ = std::make_unique<TaskQueue>(options_.threads, "shard", [this](const Error& error) { stop_with(error); });
+  return {};
 }
 
-Shard::~Shard() = default;
+// The thread of the snapshots uses the tasks, whose threads use the slices, which use the snapshots.
+Shard::~Shard() {
+  if (snapshots_) snapshots_->stop();
+}
 
 ShardSlice* Shard::find(SliceId id) const {
   const auto id_of = [](const std::unique_ptr<ShardSlice>& s) { return SliceId{s->slice().key, s->slice().part}; };
@@ -117,7 +151,9 @@ void Shard::stop_on_exception(Work&& work) {
 
 void Shard::on_message(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload) {
   const BusyTimer timer(state_->busy_ns);
+  state_->handled++;  // before it is decided whether the sender may speak
   if (!state_->is_damaged) stop_on_exception([&] { handle(peer, head, payload); });
+  state_->handled--;
 }
 
 void Shard::handle(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload) {
@@ -165,6 +201,46 @@ void Shard::settle_later(ShardSlice& slice) {
   });
 }
 
+// Called by the thread of the snapshots, which may be slow because it runs in the background.
+void Shard::send_held_answers() {
+  stop_on_exception([&] {
+    for (const auto& slice : slices_) {
+      if (slice->has_answers()) tasks_->run([&slice] { slice->send_answers(); });
+    }
+  });
+}
+
+void Shard::shut_out_workers() {
+  for (std::atomic<uint64_t>& known : state_->incarnations) known = kNobody;
+  while (state_->handled > 0) std::this_thread::yield();
+}
+
+Result<> Shard::restore(uint64_t number) {
+  if (options_.snapshots.every == 0) return fail(Code::kUsage, "the server takes no snapshots that it could restore");
+  if (state_->is_damaged) return fail(Code::kInternal, "a failed server cannot restore a snapshot");
+  std::vector<SnapshotPart> parts;
+  if (snapshots_) {
+    DT_TRY(parts, snapshots_->read(number), "restoring snapshot {}", number);
+  }
+  stop_on_exception([&] {
+    auto part = parts.begin();
+    for (const auto& slice : slices_) {
+      const bool has_part = part != parts.end() && part->id == SliceId{slice->slice().key, slice->slice().part};
+      slice->restore(has_part ? &*part++ : nullptr);
+    }
+  });
+  if (state_->is_damaged) return fail(Code::kInternal, "the server failed while it restored snapshot {}", number);
+  return snapshots_ ? snapshots_->go_back(number) : Result<>{};
+}
+
+Result<> Shard::begin_anew() {
+  stop_on_exception([&] {
+    for (const auto& slice : slices_) slice->restore(nullptr);
+  });
+  if (state_->is_damaged) return fail(Code::kInternal, "a failed server cannot begin anew");
+  return {};
+}
+
 void Shard::leave(uint32_t rank) {
   DT_CHECK(rank < state_->incarnations.size(), "rank {} of {}", rank, state_->incarnations.size());
   admit(rank, kNobody);
@@ -184,6 +260,10 @@ void Shard::join(uint32_t rank, uint64_t step) {
       slice->send_answers();
     }
   });
+}
+
+void Shard::discard_snapshots() {
+  if (snapshots_) snapshots_->discard();
 }
 
 std::vector<std::string> Shard::overdue(double seconds) const {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kvstore/server/snapshots.h"
 #include "kvstore/server/staleness_record.h"
 #include "kvstore/update_rule.h"
 #include "kvstore/wire/placement.h"
@@ -65,6 +66,7 @@ struct ShardOptions {
   sync::EventLog* event_log = nullptr;  // receives the events of all slices' machines; must outlive the shard
   telemetry::Tracer* tracer = nullptr;  // records messages and updates; null: they are not recorded
   int threads = 0;  // number of own threads for updates of large slices; 0: the transport's threads do everything
+  SnapshotOptions snapshots = {};  // off by default; not with sums_only
 };
 
 struct ShardCounts {
@@ -95,7 +97,8 @@ struct Request;
 // on the shard ignores every message, so that no worker receives wrong values, and its process must end.
 class Shard final : public ServerEvents {
  public:
-  // Code::kUsage if the optimizer is unknown, there are no workers, or a slice is empty or too large for one message.
+  // Code::kUsage if the optimizer is unknown, there are no workers, a slice is empty or too large for one message, or
+  // the directory of snapshots cannot be used.
   static Result<std::unique_ptr<Shard>> create(ShardOptions options);
   ~Shard() override;
 
@@ -110,6 +113,26 @@ class Shard final : public ServerEvents {
   // The rank takes part from `step` on; of a slice that has completed this round already, from the next one. To be
   // called while no round is in progress.
   void join(uint32_t rank, uint64_t step);
+  // Refuses the messages of all workers until they are admitted again, and waits until those that have arrived are
+  // dealt with. To be called before restore(), when all streams have been told to end.
+  void shut_out_workers();
+  // All slices keep their values, and begin new rounds without the ranks that have left, like those that restore() does
+  // not change. To be called as restore().
+  Result<> begin_anew();
+  // All parameter slices return to snapshot `number`: to its weights, optimizer state, counters, learning rate and
+  // groups. Their rounds begin anew at its version, without the ranks that have left. Requests that wait are never
+  // answered, and unfinished sums are discarded. Statistics keep their values, if they have any, and begin new rounds;
+  // on a new server they have none until any worker assigns them. Later snapshots are deleted, because the run will
+  // take them again. A server without parameter slices has no snapshots, and any number can be restored.
+  //
+  // To be called while no worker is admitted and all streams have ended. It reads a file and waits for the disk. If it
+  // fails with Code::kNotFound or kData before a slice has changed (see Snapshots::read), the shard is as before; after
+  // any other error its process must end.
+  Result<> restore(uint64_t number);
+  // The job has ended well, so its snapshots are deleted. To be called when all streams have ended.
+  void discard_snapshots();
+  // Null without snapshots, and on a server without parameter slices.
+  [[nodiscard]] const Snapshots* snapshots() const { return snapshots_.get(); }
 
   // One line for each worker that has waited for longer than `seconds`, with the workers that it waits for:
   //   "worker 3 waits 31 s for 14 slices (first: key 0 slice 0 version 418); missing: worker 5"
@@ -117,7 +140,8 @@ class Shard final : public ServerEvents {
   [[nodiscard]] ShardCounts counts() const;
 
  private:
-  Shard(ShardOptions options, size_t slot_count);
+  explicit Shard(ShardOptions options);
+  Result<> open(size_t slot_count);
   [[nodiscard]] ShardSlice* find(SliceId id) const;  // returns null if this server does not hold the slice
   [[nodiscard]] bool may_speak(const Sender& sender);
   // Why a request of this sender cannot be handled. kOk if it can; then find(id) is not null.
@@ -125,6 +149,7 @@ class Shard final : public ServerEvents {
   void handle(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload);
   void on_data(const Request& request, Pieces payload);
   void settle_later(ShardSlice& slice);
+  void send_held_answers();
   template <class Work>
   void stop_on_exception(Work&& work);
   void stop_with(const Error& error);
@@ -132,6 +157,7 @@ class Shard final : public ServerEvents {
   const ShardOptions options_;
   struct State;
   std::unique_ptr<State> state_;
+  std::unique_ptr<Snapshots> snapshots_;
   std::vector<std::unique_ptr<ShardSlice>> slices_;  // the slices that this server holds, sorted by (key, part)
   std::unique_ptr<TaskQueue> tasks_;                 // the last member, because its threads use the slices
 };

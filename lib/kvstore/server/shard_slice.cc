@@ -35,6 +35,10 @@ class DamageGuard {
   const int exceptions_before_ = std::uncaught_exceptions();
 };
 
+Snapshots* snapshots_of_key(const ShardOptions& options, uint32_t key, Snapshots* snapshots) {
+  return key < options.parameters.size() ? snapshots : nullptr;
+}
+
 bool is_apply(const sync::Effect& effect) {
   return std::holds_alternative<sync::Apply>(effect);
 }
@@ -42,11 +46,13 @@ bool is_apply(const sync::Effect& effect) {
 }  // namespace
 
 ShardSlice::ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count, bool reports,
-                       std::atomic<bool>& is_damaged)
+                       std::atomic<bool>& is_damaged, Snapshots* snapshots)
     : options_(options),
       slice_(slice),
       leaves_updates_(options.threads > 0 && slice.count >= kOwnThreadElements),
       is_damaged_(is_damaged),
+      snapshots_(snapshots_of_key(options, slice.key, snapshots)),
+      outbox_(snapshots_ == nullptr ? nullptr : &snapshots_->limit()),
       policy_(policy_of_key(options, slice.key)),
       values_(options, slice, slot_count) {
   if (reports) record_.emplace(sync::group_count(policy_), Waiters::Clock::now());
@@ -222,6 +228,7 @@ void ShardSlice::carry_out(const sync::Effect& effect) {
     counts_.late++;
   } else if (const auto* apply = std::get_if<sync::Apply>(&effect)) {
     count_round(this->apply(*apply));
+    take_part();
     if (record_) report_update(apply->group, apply->staleness);
   } else if (const auto* keep = std::get_if<sync::Keep>(&effect)) {
     values_.keep(keep->group);
@@ -283,7 +290,11 @@ void ShardSlice::answer_waiter(const sync::Answer& effect) {
   const Header& asked = waiter->request.header;
   if (asked.kind == Kind::kPush) header.samples = kept.samples_in_update;
   outbox_.add(waiter->request.peer, header, kept.values,
-              {.timeline = timeline_of(asked), .worker = asked.rank, .request = asked.request});
+              {.timeline = timeline_of(asked),
+               .worker = asked.rank,
+               .request = asked.request,
+               .version = kept.version,
+               .since = waiter->since});
 }
 
 void ShardSlice::refuse_waiter(uint32_t rank, uint64_t step) {
@@ -299,9 +310,9 @@ void ShardSlice::control(const ControlCall& call, Pieces payload) {
   change([&]() DT_REQUIRES(mutex_) {
     const auto& what = call.request.what;
     const bool asks_only = std::holds_alternative<PullState>(what) || std::holds_alternative<PullCounters>(what);
-    // The worker that changes the rate, hands the weights over to workers that join, or sets them back, is the leader,
-    // which may change.
-    const bool hands_over = machine_ && !std::holds_alternative<Regroup>(what);
+    // The worker that changes the rate, hands the weights over to workers that join, sets them back, or has the servers
+    // continue when one of them was replaced, is the leader, which may change.
+    const bool hands_over = is_restored_ || (machine_ && !std::holds_alternative<Regroup>(what));
     const bool is_of_any_worker = asks_only || hands_over || std::holds_alternative<SetRate>(what);
     if (!is_of_any_worker && call.request.rank != 0) return refuse(call, Status::kRejected);
     if (machine_) carry_out_effects();
@@ -338,20 +349,44 @@ void ShardSlice::assign_values(const ControlCall& call, const AssignValues& assi
   if (states_.intact.empty()) values_.clear_state();
   values_.set_weights(payload, assign.counters);
   if (record_) record_->begin_groups(sync::group_count(policy_), Waiters::Clock::now());
+  if (snapshots_ != nullptr) snapshots_->begin_at(assign.counters.updates);
+  take_part();
   begin_rounds(assign.counters.updates);
   complete(call);
   for (const Waiters::Waiter& early : waiters_.take_all()) request_weights(early.request, early.wanted, early.status);
   carry_out_effects();
 }
 
-void ShardSlice::begin_rounds(uint64_t version) {
-  machine_.emplace(policy_, version);
-  if (options_.event_log != nullptr) options_.event_log->begin({slice_.key, slice_.part}, policy_, version);
+void ShardSlice::begin_rounds(uint64_t version, std::span<const uint64_t> leads) {
   const auto groups = static_cast<uint32_t>(sync::group_count(policy_));
+  std::vector<sync::Step> rounds(leads.empty() ? 0 : groups, version);
+  for (size_t rank = 0; rank < leads.size(); rank++) {
+    sync::Step& round = rounds[policy_.group_of[rank]];
+    round = std::max(round, version + leads[rank]);
+  }
+  machine_.emplace(policy_, version, rounds);
+  if (options_.event_log != nullptr) options_.event_log->begin({slice_.key, slice_.part}, policy_, version, rounds);
   values_.begin_rounds(groups);
   for (uint32_t group = 0; group < groups && policy_.snapshots; group++) values_.keep(group);
   for (const uint32_t rank : absent_) feed(sync::Leave{rank});
   carry_out_effects();
+}
+
+void ShardSlice::take_part() {
+  if (snapshots_ == nullptr || values_.version() % snapshots_->every() != 0) return;
+  SnapshotPart part = values_.part();
+  part.id = {slice_.key, slice_.part};
+  part.group_of = policy_.group_of;
+  snapshots_->take(std::move(part));
+}
+
+// A step must not become so large that it could wrap around.
+bool ShardSlice::may_align(const Regroup::Alignment& alignment) const {
+  constexpr uint64_t kMax = UINT64_MAX / 4;
+  const bool has_leads = alignment.leads.size() == policy_.group_of.size() &&
+                         std::ranges::all_of(alignment.leads, [](uint64_t lead) { return lead < kMax; });
+  return is_restored_ && has_leads && alignment.counters.updates < kMax && alignment.counters.samples < kMax &&
+         is_rate_factor(alignment.counters.rate_factor);
 }
 
 // Regrouping discards the sums of unfinished rounds, and the pulls that wait in them would never be answered. While all
@@ -361,9 +396,15 @@ void ShardSlice::regroup(const ControlCall& call, const Regroup& regroup) {
   if (regroup.group_of.size() != policy_.group_of.size()) return refuse(call, Status::kBadSize);
   const auto is_known = [&](sync::Group group) { return group < regroup.group_of.size(); };
   if (!std::ranges::all_of(regroup.group_of, is_known) || !waiters_.empty()) return refuse(call, Status::kRejected);
+  const auto& alignment = regroup.alignment;
+  if (alignment && !may_align(*alignment)) return refuse(call, Status::kRejected);
   policy_.group_of = regroup.group_of;
   if (record_) record_->begin_groups(sync::group_count(policy_), Waiters::Clock::now());
-  begin_rounds(version());
+  const uint64_t before = values_.version();
+  if (alignment) values_.advance(alignment->counters);
+  if (values_.version() > before) take_part();
+  begin_rounds(values_.version(),
+               alignment ? std::span<const uint64_t>(alignment->leads) : std::span<const uint64_t>());
   complete(call);
 }
 
@@ -406,6 +447,24 @@ void ShardSlice::join(uint32_t rank, uint64_t step) {
   });
 }
 
+void ShardSlice::restore(const SnapshotPart* part) {
+  change([&]() DT_REQUIRES(mutex_) {
+    effects_.clear();
+    outbox_.discard();
+    (void)waiters_.take_all();
+    applied_ = {};
+    states_ = {};
+    is_restored_ = true;
+    if (part != nullptr) {
+      values_.restore(*part);
+      policy_.group_of = part->group_of;
+    }
+    if (part == nullptr && !machine_) return;
+    if (record_) record_->begin_groups(sync::group_count(policy_), Waiters::Clock::now());
+    begin_rounds(values_.version());
+  });
+}
+
 void ShardSlice::overdue(Waiters::Clock::time_point since_max, OverdueWaits& out) const {
   const MutexLock lock(mutex_);
   for (const auto& [arrival, waiter] : waiters_.all()) {
@@ -418,6 +477,21 @@ void ShardSlice::overdue(Waiters::Clock::time_point since_max, OverdueWaits& out
                             .lacks_value = !machine_};
     if (machine_) wait.missing = machine_->missing({rank, waiter.wanted});
     out.add(wait);
+  }
+  add_held(since_max, out);
+}
+
+void ShardSlice::add_held(Waiters::Clock::time_point since_max, OverdueWaits& out) const {
+  if (snapshots_ == nullptr) return;
+  const uint64_t limit = snapshots_->limit();
+  if (limit == SnapshotLedger::kNoLimit) return;
+  for (const Outbox::Record& held : outbox_.waiting()) {
+    if (held.since > since_max || absent_.contains(held.worker)) continue;
+    out.add({.worker = held.worker,
+             .since = held.since,
+             .slice = {slice_.key, slice_.part},
+             .version = held.version,
+             .snapshot = snapshots_->awaited(limit)});
   }
 }
 

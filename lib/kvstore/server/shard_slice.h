@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "kvstore/server/request.h"
 #include "kvstore/server/shard.h"
 #include "kvstore/server/slice_values.h"
+#include "kvstore/server/snapshots.h"
 #include "kvstore/server/waiters.h"
 
 namespace dtrain::kvstore {
@@ -31,9 +33,10 @@ class ShardSlice {
  public:
   // `reports`: whether this slice calls options.on_report, on_update and on_rate and fills in ShardCounts::staleness.
   // `is_damaged` is shared by all slices of the shard. It is set if an exception leaves a call, which may have done
-  // half of its work; every later call does nothing.
+  // half of its work; every later call does nothing. `snapshots`: null if the server takes none; must outlive the
+  // object.
   ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count, bool reports,
-             std::atomic<bool>& is_damaged);
+             std::atomic<bool>& is_damaged, Snapshots* snapshots = nullptr);
 
   [[nodiscard]] const Slice& slice() const { return slice_; }
   // Where the work for this message is recorded; null if it is not recorded.
@@ -43,6 +46,7 @@ class ShardSlice {
   [[nodiscard]] bool push(const Request& request, Pieces payload) DT_EXCLUDES(mutex_);
   void settle() DT_EXCLUDES(mutex_);
   void send_answers() DT_EXCLUDES(mutex_);
+  [[nodiscard]] bool has_answers() const { return !outbox_.empty(); }
   void pull(const Request& request) DT_EXCLUDES(mutex_);
   void refresh(const Request& request) DT_EXCLUDES(mutex_);
   void control(const ControlCall& call, Pieces payload) DT_EXCLUDES(mutex_);
@@ -51,6 +55,10 @@ class ShardSlice {
   // From `step` on, or from the slice's next round of this rank if that comes later. Statistics have rounds of their
   // own, so their next one is meant.
   void join(uint32_t rank, uint64_t step) DT_EXCLUDES(mutex_);
+  // Returns to the part, or, with null, only begins new rounds at its version, if the slice has values. All
+  // waiting requests, messages that have not been sent, unfinished sums and numbers of applied requests are forgotten.
+  // Then any worker may assign the values of a slice that has none.
+  void restore(const SnapshotPart* part) DT_EXCLUDES(mutex_);
   // Adds this slice's waits that began at `since_max` or earlier.
   void overdue(Waiters::Clock::time_point since_max, OverdueWaits& out) const DT_EXCLUDES(mutex_);
   [[nodiscard]] ShardCounts counts() const DT_EXCLUDES(mutex_);
@@ -77,10 +85,16 @@ class ShardSlice {
   void assign_state(const ControlCall& call, const AssignState& assign, Pieces payload, bool is_intact)
       DT_REQUIRES(mutex_);
   void assign_values(const ControlCall& call, const AssignValues& assign, Pieces payload) DT_REQUIRES(mutex_);
+  [[nodiscard]] bool may_align(const Regroup::Alignment& alignment) const DT_REQUIRES(mutex_);
   void regroup(const ControlCall& call, const Regroup& regroup) DT_REQUIRES(mutex_);
   void set_rate(const ControlCall& call, const SetRate& rate) DT_REQUIRES(mutex_);
   void pull_state(const ControlCall& call, const PullState& pull) DT_REQUIRES(mutex_);
-  void begin_rounds(uint64_t version) DT_REQUIRES(mutex_);
+  // `leads`: the first step of each worker, counted from the version; empty: the version is the first step of all.
+  void begin_rounds(uint64_t version, std::span<const uint64_t> leads = {}) DT_REQUIRES(mutex_);
+  // Takes the slice's part of a snapshot if its version is that of one. To be called before weights of this version are
+  // handed out.
+  void take_part() DT_REQUIRES(mutex_);
+  void add_held(Waiters::Clock::time_point since_max, OverdueWaits& out) const DT_REQUIRES(mutex_);
 
   void feed(const sync::Event& event) DT_REQUIRES(mutex_);
   void request_weights(const Request& request, uint64_t step, Status status) DT_REQUIRES(mutex_);
@@ -103,7 +117,8 @@ class ShardSlice {
   const Slice slice_;
   const bool leaves_updates_;  // whether updates are left to settle()
   std::atomic<bool>& is_damaged_;
-  Outbox outbox_;  // messages are added under the lock
+  Snapshots* const snapshots_;  // null if the slice takes no part in snapshots
+  Outbox outbox_;               // messages are added under the lock
 
   mutable Mutex mutex_;
   sync::Policy policy_
@@ -116,6 +131,7 @@ class ShardSlice {
   Waiters waiters_ DT_GUARDED_BY(mutex_);
   std::set<uint32_t> absent_ DT_GUARDED_BY(mutex_);  // ranks that have left
   AssignedStates states_ DT_GUARDED_BY(mutex_);      // arrays of the assignment that is not complete yet
+  bool is_restored_ DT_GUARDED_BY(mutex_) = false;   // whether restore() was called
   AppliedRequests applied_ DT_GUARDED_BY(mutex_);    // those that changed something
   // Statistics of the rounds; nullopt unless this slice reports (on_report).
   std::optional<StalenessRecord> record_ DT_GUARDED_BY(mutex_);

@@ -20,20 +20,42 @@ SliceValues::SliceValues(const ShardOptions& options, const Slice& slice, size_t
       order_(options.deterministic || is_statistic_ ? Accumulator::Order::kRank : Accumulator::Order::kArrival),
       weights_(slice.count) {
   for (size_t i = 0; i < slot_count && !is_statistic_; i++) state_.emplace_back(elements());
-  for (Buffer<float>& slot : state_) state_spans_.push_back(slot.span());
 }
 
 void SliceValues::set_state(size_t slot, Pieces payload) {
-  copy_floats(payload, state_[slot].span());
+  copy_floats(payload, state_[slot].writable());
 }
 
 void SliceValues::clear_state() {
-  for (Buffer<float>& slot : state_) std::ranges::fill(slot.span(), 0.0F);
+  for (VersionedArray& slot : state_) std::ranges::fill(slot.writable(), 0.0F);
 }
 
 void SliceValues::set_weights(Pieces payload, const Counters& counters) {
   copy_floats(payload, weights_.writable());
   counters_ = counters;
+  next_rate_.reset();
+}
+
+SnapshotPart SliceValues::part() const {
+  SnapshotPart part{.counters = counters_, .next_rate = next_rate_, .weights = weights_.lend()};
+  for (const VersionedArray& slot : state_) part.states.push_back(slot.lend());
+  return part;
+}
+
+void SliceValues::restore(const SnapshotPart& part) {
+  DT_CHECK(part.weights.values.size() == elements() && part.states.size() == slot_count(), "a part of another slice");
+  std::ranges::copy(part.weights.values, weights_.writable().begin());
+  for (size_t i = 0; i < state_.size(); i++) {
+    std::ranges::copy(part.states[i].values, state_[i].writable().begin());
+  }
+  counters_ = part.counters;
+  next_rate_ = part.next_rate;
+}
+
+void SliceValues::advance(const Counters& counters) {
+  counters_ = {.samples = std::max(counters.samples, counters_.samples),
+               .updates = std::max(counters.updates, counters_.updates),
+               .rate_factor = counters.rate_factor};
   next_rate_.reset();
 }
 
@@ -91,11 +113,13 @@ void SliceValues::apply_rule(const Accumulator& sum, std::span<const float> tota
   const double weight = weight_of(options_.weight, staleness);
   optim::UpdateStep step = update_step(options_.rule, multipliers_, counters_, sum.samples(), weight);
   step.part = part_;
+  state_spans_.clear();
+  for (VersionedArray& slot : state_) state_spans_.push_back(slot.writable());
   optim::update(options_.rule.optimizer, step, weights_.writable(), total, state_spans_);
 }
 
 void SliceValues::keep(uint32_t group) {
-  groups_[group].kept = {weights_.lend(), counters_.samples, groups_[group].samples_in_update};
+  groups_[group].kept = {weights_.lend(), counters_.samples, groups_[group].samples_in_update, version()};
 }
 
 }  // namespace dtrain::kvstore

@@ -13,6 +13,7 @@
 #include "kvstore/server/accumulator.h"
 #include "kvstore/server/gradient_buffers.h"
 #include "kvstore/server/shard.h"
+#include "kvstore/server/snapshot_file.h"
 #include "kvstore/server/versioned_array.h"
 
 namespace dtrain::kvstore {
@@ -24,6 +25,7 @@ class SliceValues {
     LentValues values;
     uint64_t samples_applied = 0;    // samples applied to these values
     uint32_t samples_in_update = 0;  // samples in the group's last update; 0: its outcome was kLeftOut
+    uint64_t version = 0;            // version of the slice with these values
   };
   // The result of a round.
   enum class Outcome {
@@ -41,13 +43,21 @@ class SliceValues {
   [[nodiscard]] size_t elements() const { return buffers_.elements(); }
   [[nodiscard]] size_t slot_count() const { return state_.size(); }
   [[nodiscard]] uint64_t samples() const { return counters_.samples; }  // samples applied since the start of the job
+  [[nodiscard]] uint64_t version() const { return counters_.updates; }  // version of the slice with these values
 
   // The payload must hold exactly elements() floats, and the slot must be below slot_count().
   void set_state(size_t slot, Pieces payload);
   void clear_state();  // sets it to zeros
   void set_weights(Pieces payload, const Counters& counters);
   void set_rate(const RateChange& change) { next_rate_ = change; }
-  [[nodiscard]] std::span<const float> state(size_t slot) const { return state_[slot].span(); }
+  // The slice counts as having at least as many updates and samples, and has this factor of the learning rate.
+  void advance(const Counters& counters);
+  [[nodiscard]] std::span<const float> state(size_t slot) const { return state_[slot].values(); }
+
+  // The values, lent, and the counters, without the members that are not of this class: `id` and `group_of`.
+  [[nodiscard]] SnapshotPart part() const;
+  // Takes the values and counters of the part, which must have as many of them.
+  void restore(const SnapshotPart& part);
 
   // Begins rounds of `groups` groups. Sums of unfinished rounds are discarded.
   void begin_rounds(size_t groups);
@@ -88,8 +98,8 @@ class SliceValues {
   // A change of the learning rate that takes effect once its from_samples samples have been applied.
   std::optional<RateChange> next_rate_;
   uint32_t culprit_ = 0;
-  std::vector<Buffer<float>> state_;           // the optimizer state, indexed by slot
-  std::vector<std::span<float>> state_spans_;  // views of state_
+  std::vector<VersionedArray> state_;          // the optimizer state, indexed by slot
+  std::vector<std::span<float>> state_spans_;  // views of state_ for one update; a member only to reuse its memory
   std::vector<Group> groups_;
 };
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -32,7 +33,13 @@ struct AssignValues {
 // Worker 0 sets the groups while all workers stand still. The new rounds begin with the step `updates` in the answer's
 // counters.
 struct Regroup {
-  std::vector<uint32_t> group_of;  // the new group of each worker, indexed by worker
+  // After a server was replaced, the leader makes all slices continue alike, although those of that server are older.
+  struct Alignment {
+    Counters counters = {};            // at least these, and this factor of the learning rate
+    std::vector<uint64_t> leads = {};  // the first step of each worker, counted from the version; indexed by worker
+  };
+  std::vector<uint32_t> group_of = {};  // the new group of each worker, indexed by worker
+  std::optional<Alignment> alignment = {};
 };
 // Worker 0 changes the learning rate. Every slice of a parameter gets the same change, so all change at the same number
 // of samples.
