@@ -51,7 +51,7 @@ class GroupedStore {
  public:
   virtual ~GroupedStore() = default;
   // Sets the group of each worker, indexed by rank. Only rank 0 calls it. Returns the number of the next step, which
-  // all workers then pass to set_next_step().
+  // all workers then pass to set_next_step(); 0: a server is lost, and gets the groups with ServerLinks::align().
   virtual Result<uint64_t> regroup(std::span<const uint32_t> group_of) = 0;
   virtual void set_next_step(uint64_t step) = 0;
 };
@@ -98,6 +98,36 @@ class WorkerGroup {
   // state without arrays. Errors as those of renew(). After an error, only those have weights that had them all; the
   // others get them from these in renew().
   virtual Result<> go_back(std::span<const ParameterView> devices, const TrainingState& state, uint32_t giver) = 0;
+};
+
+// The part of a store whose servers may be replaced. If one of them is lost, the steps in progress cannot be completed.
+// The other servers then go back to an earlier version together with the new one, and so must the workers. Or the
+// others keep what they have, and the workers continue where they are (align()).
+class ServerLinks {
+ public:
+  virtual ~ServerLinks() = default;
+  // A server is lost: every call that needs one returns `why`, until mend() and forget_requests() have both been
+  // called. The first reason is kept. Any thread may call it.
+  virtual void break_up(Error why) = 0;
+  // All servers are there again. Any thread may call it.
+  virtual void mend() = 0;
+  // Whether calls return such a reason. It is then no reason for this worker to end. Any thread may call it.
+  [[nodiscard]] virtual bool is_broken() const = 0;
+  // Forgets all requests that were not answered. To be called without a step in progress, before the servers go back,
+  // which must not get a message from before after that.
+  virtual void forget_requests() = 0;
+  // Gives the servers the moving statistics that the first device now has. One worker calls it when the servers have
+  // gone back, before all call Store::take_over().
+  virtual Result<> give_statistics() = 0;
+  struct Alignment {
+    std::vector<uint32_t> group_of = {};  // the group of each seat of workers
+    // How many steps the group of each seat is ahead of the last one; 0 without a bound on them.
+    std::vector<uint64_t> leads = {};
+  };
+  // The same if the others keep what they have: from now on, all slices count as many updates and samples as the newest
+  // one, have this worker's learning rate, and begin new rounds. Returns by how many updates the oldest one lags
+  // behind.
+  virtual Result<uint64_t> align(const Alignment& to) = 0;
 };
 
 // Threads: cancel() may be called from any thread, gradient_ready() and wait_for_weights() are called by each device's
@@ -173,6 +203,7 @@ class Store {
   [[nodiscard]] virtual GroupedStore* groups() { return nullptr; }
   [[nodiscard]] virtual DeviceDecisions* device_decisions() { return nullptr; }
   [[nodiscard]] virtual WorkerGroup* worker_group() { return nullptr; }
+  [[nodiscard]] virtual ServerLinks* server_links() { return nullptr; }
 };
 
 }  // namespace dtrain::kvstore

@@ -57,7 +57,13 @@ struct DeviceStore::RankTable {
   }
 };
 
+// The servers' part comes first: see forget_requests().
 void DeviceStore::break_up(Error why) {
+  if (servers_) links()->break_up(why);
+  end_group(why);
+}
+
+void DeviceStore::end_group(const Error& why) {
   {
     const MutexLock lock(mutex_);
     if (broken_) return;
@@ -74,18 +80,37 @@ std::vector<uint32_t> DeviceStore::members() const {
 
 bool DeviceStore::is_broken() const {
   const MutexLock lock(mutex_);
-  return broken_ && !error_;
+  return !error_ && (servers_ ? links()->is_broken() : broken_.has_value());
 }
 
-// The old connections are closed first, so that nobody can take a late message of the old group for one of the new. The
-// exchange threads end by themselves, because the group is canceled or idle.
-Result<> DeviceStore::renew(const std::vector<uint32_t>& members) {
+// The exchange threads end by themselves, because the group is canceled or idle.
+void DeviceStore::close_group() {
   for (Device& device : devices_) device.exchanges.reset();
   {
     const MutexLock lock(group_mutex_);
     first_group_ = nullptr;
   }
   for (Device& device : devices_) device.group.reset();
+}
+
+// The group of devices has ended when an exchange in it needed a server. While servers are missing, the new one is
+// ended too.
+void DeviceStore::forget_requests() {
+  if (is_broken()) end_group({Code::kPeerLost, "a server was lost", {}});
+  close_group();
+  links()->forget_requests();
+  {
+    const MutexLock lock(mutex_);
+    if (!links()->is_broken()) broken_.reset();
+  }
+  auto group = options_.make_group({});
+  if (!group) return cancel(group.error());
+  take(std::move(*group));
+}
+
+// The old connections are closed first, so that nobody can take a late message of the old group for one of the new.
+Result<> DeviceStore::renew(const std::vector<uint32_t>& members) {
+  close_group();
   {
     const MutexLock lock(mutex_);
     if (error_) return tl::unexpected(*error_);

@@ -60,8 +60,9 @@ DeviceStore::DeviceStore(DeviceStoreOptions options, bool on_devices, std::uniqu
       is_new_(options_.joins),
       members_(options_.members),
       servers_(std::move(servers)) {
-  DT_CHECK(!options_.make_group || (options_.update_at == UpdateAt::kReplicas && !on_devices_),
-           "a group is made anew only if every worker has all weights, in the host's memory");
+  const bool has_all = options_.update_at == UpdateAt::kReplicas || options_.update_at == UpdateAt::kServers;
+  DT_CHECK(!options_.make_group || (has_all && !on_devices_),
+           "a group is made anew only if every worker, or the servers, have all weights, in the host's memory");
 }
 
 void DeviceStore::take(std::vector<std::unique_ptr<comm::Collective>> group) {
@@ -185,7 +186,7 @@ Result<> DeviceStore::carry_out(Device& device, uint32_t bucket, uint32_t sample
   Result<> outcome = catching([&] { return (this->*work)(device, bucket, samples); });
   if (outcome) return outcome;
   const bool may_renew = options_.make_group && outcome.error().code == Code::kPeerLost;
-  may_renew ? break_up(outcome.error()) : cancel(outcome.error());
+  may_renew ? end_group(outcome.error()) : cancel(outcome.error());
   return outcome;
 }
 

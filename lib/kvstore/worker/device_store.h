@@ -52,15 +52,16 @@ struct DeviceStoreOptions {
   // With kServers: the devices have already summed their gradients, and the first device holds the sum.
   bool gradients_are_summed = false;
   telemetry::Timeline* timeline = nullptr;  // where the exchanges are recorded; null: not recorded
-  // Makes the groups of this process's devices, as in create(), among the workers with these ranks. Null: a worker
-  // cannot be lost without the others. Only with kReplicas and arrays in the host's memory.
+  // Makes the groups of this process's devices, as in create(), among the workers with these ranks; with kServers, only
+  // of those devices. Null: a worker, or with kServers a server, cannot be lost without the others. Only with kReplicas
+  // or kServers, and arrays in the host's memory.
   std::function<Result<std::vector<std::unique_ptr<comm::Collective>>>(const std::vector<uint32_t>& members)>
       make_group = nullptr;
   std::vector<uint32_t> members = {};  // with make_group: the ranks of the first group's workers
   bool joins = false;  // whether this worker joins the running job, so that it has no group before renew()
 };
 
-class DeviceStore final : public Store, private DeviceDecisions, private WorkerGroup {
+class DeviceStore final : public Store, private DeviceDecisions, private WorkerGroup, private ServerLinks {
  public:
   // `group` has one end of a collective group for each device of this process, in order. If it is empty, there is one
   // device without peers, which updates in the caller's thread. With kServers, `servers` is the store behind this one.
@@ -96,7 +97,10 @@ class DeviceStore final : public Store, private DeviceDecisions, private WorkerG
   [[nodiscard]] GroupedStore* groups() override { return servers_ ? servers_->groups() : nullptr; }
   // Not null if the arrays are in the devices' memory.
   [[nodiscard]] DeviceDecisions* device_decisions() override { return on_devices_ ? this : nullptr; }
-  [[nodiscard]] WorkerGroup* worker_group() override { return options_.make_group ? this : nullptr; }
+  [[nodiscard]] WorkerGroup* worker_group() override { return options_.make_group && !servers_ ? this : nullptr; }
+  [[nodiscard]] ServerLinks* server_links() override {
+    return options_.make_group && links() != nullptr ? this : nullptr;
+  }
 
  private:
   static constexpr uint64_t kNoStep = ~uint64_t{0};
@@ -123,8 +127,16 @@ class DeviceStore final : public Store, private DeviceDecisions, private WorkerG
   [[nodiscard]] uint32_t owner(size_t bucket) const { return owners_.empty() ? 0 : owners_[bucket]; }
 
   void take(std::vector<std::unique_ptr<comm::Collective>> group) DT_EXCLUDES(mutex_, group_mutex_);
+  // Of WorkerGroup, and of ServerLinks.
   void break_up(Error why) override DT_EXCLUDES(mutex_, group_mutex_);
   [[nodiscard]] bool is_broken() const override DT_EXCLUDES(mutex_);
+  // Of ServerLinks: a step in progress ends on all devices, so their group is made anew.
+  [[nodiscard]] ServerLinks* links() const { return servers_ ? servers_->server_links() : nullptr; }
+  void mend() override { links()->mend(); }
+  void forget_requests() override DT_EXCLUDES(mutex_, group_mutex_);
+  Result<> give_statistics() override { return links()->give_statistics(); }
+  Result<uint64_t> align(const Alignment& to) override { return links()->align(to); }
+  // Of WorkerGroup.
   [[nodiscard]] std::vector<uint32_t> members() const override DT_EXCLUDES(mutex_);
   Result<> renew(const std::vector<uint32_t>& members) override;
   [[nodiscard]] bool has_part_of_step() const override { return has_part_of_step_; }
@@ -155,6 +167,8 @@ class DeviceStore final : public Store, private DeviceDecisions, private WorkerG
   Result<> count_samples(Device& device, uint32_t bucket, uint32_t samples);
   Result<> fetch(Device& device, uint32_t bucket, uint32_t);
   Result<> average_statistics(Device& device, uint32_t, uint32_t samples);
+  void end_group(const Error& why) DT_EXCLUDES(mutex_, group_mutex_);
+  void close_group() DT_EXCLUDES(group_mutex_);
   // The steps of renew().
   Result<> adopt_newest(Device& device, uint32_t, uint32_t);
   Result<> adopt_bucket(Device& device, size_t bucket, const RankTable& table);
@@ -163,7 +177,7 @@ class DeviceStore final : public Store, private DeviceDecisions, private WorkerG
   void close(const Device& device, size_t bucket) DT_EXCLUDES(mutex_);
   // Whether the bucket already has this step's update, from another worker (renew). All workers then know it.
   [[nodiscard]] bool has_update(const Device& device, size_t bucket, uint64_t step) const {
-    return options_.make_group && device.updater->counters(bucket).updates > step;
+    return options_.make_group && !servers_ && device.updater->counters(bucket).updates > step;
   }
   // Whether the bucket's new weights have not arrived yet, because the device's exchange thread has not finished.
   std::vector<bool>::reference is_open(DeviceBucket at) DT_REQUIRES(mutex_) {

@@ -146,6 +146,37 @@ Result<> DistStore::hand_over(const TrainingState* back) {
   return assign(state);
 }
 
+void DistStore::forget_requests() {
+  requests_.forget();
+  sum_is_new_.assign(sum_is_new_.size(), false);
+  pushed_samples_ = 0;
+}
+
+Result<> DistStore::give_statistics() {
+  const AssignValues assign{.counters = {.updates = share_count_}};
+  return ask("acknowledgement", &DistStore::is_statistic,
+             [&](size_t i) { return SliceRequest{.head = control_request(assign), .values = slices_[i].value}; });
+}
+
+Result<uint64_t> DistStore::align(const Alignment& to) {
+  DT_TRY_VOID(ask("counters", &DistStore::is_parameter,
+                  [&](size_t) { return SliceRequest{.head = control_request(PullCounters{})}; }));
+  Counters newest{.rate_factor = rate_factor_};
+  uint64_t oldest = UINT64_MAX;
+  for (size_t i = 0; i < slices_.size(); i++) {
+    if (!is_parameter(slices_[i])) continue;
+    const Counters counters = requests_.answer(i).counters;
+    newest.samples = std::max(newest.samples, counters.samples);
+    newest.updates = std::max(newest.updates, counters.updates);
+    oldest = std::min(oldest, counters.updates);
+  }
+  const Regroup regroup{.group_of = to.group_of, .alignment = Regroup::Alignment{newest, to.leads}};
+  DT_TRY_VOID(ask("the same step on all servers", &DistStore::is_parameter,
+                  [&](size_t) { return SliceRequest{.head = control_request(regroup)}; }));
+  DT_TRY_VOID(give_statistics());
+  return newest.updates - std::min(oldest, newest.updates);
+}
+
 Result<> DistStore::begin_updates(const TrainingState& state) {
   ParameterView of_sums = view_;
   for (size_t p = 0; p < sums_.size(); p++) of_sums.parameters[p].gradient = sums_[p].span();
@@ -286,8 +317,9 @@ Result<> DistStore::refresh() {
 
 Result<uint64_t> DistStore::regroup(std::span<const uint32_t> group_of) {
   const Regroup groups{{group_of.begin(), group_of.end()}};
-  DT_TRY_VOID(ask("new groups", &DistStore::is_parameter,
-                  [&](size_t) { return SliceRequest{.head = control_request(groups)}; }));
+  const Result<> told = ask("new groups", &DistStore::is_parameter,
+                            [&](size_t) { return SliceRequest{.head = control_request(groups)}; });
+  if (!told) return is_broken() ? Result<uint64_t>(0) : tl::unexpected(told.error());
   std::optional<uint64_t> step;
   for (size_t i = 0; i < slices_.size(); i++) {
     if (!is_parameter(slices_[i])) continue;
@@ -309,8 +341,9 @@ Result<> DistStore::set_rate(const RateChange& change, bool for_servers) {
     return {};
   }
   if (!for_servers) return {};
-  return ask("new learning rate", &DistStore::is_parameter,
-             [&](size_t) { return SliceRequest{.head = control_request(SetRate{change})}; });
+  const Result<> told = ask("new learning rate", &DistStore::is_parameter,
+                            [&](size_t) { return SliceRequest{.head = control_request(SetRate{change})}; });
+  return is_broken() ? Result<>() : told;  // the servers get it, or an earlier one, when all are there again
 }
 
 Result<> DistStore::read_state(TrainingState& state) {

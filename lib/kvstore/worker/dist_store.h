@@ -42,7 +42,7 @@ struct DistStoreOptions {
   bool workers_differ = false;  // workers may have different weights at the same time, so refresh() has work to do
 };
 
-class DistStore final : public Store, public GroupedStore, public ClientEvents {
+class DistStore final : public Store, public GroupedStore, public ServerLinks, public ClientEvents {
  public:
   // Code::kUsage if the optimizer is unknown. `waits` must outlive the store.
   static Result<std::unique_ptr<DistStore>> create(DistStoreOptions options, Waits& waits);
@@ -70,6 +70,13 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   [[nodiscard]] RequestCounts requests() const { return requests_.counts(); }
   [[nodiscard]] std::vector<Traffic> traffic() const { return requests_.traffic(); }
   [[nodiscard]] GroupedStore* groups() override { return this; }
+  [[nodiscard]] ServerLinks* server_links() override { return this; }
+  void break_up(Error why) override { requests_.break_up(std::move(why)); }
+  void mend() override { requests_.mend(); }
+  [[nodiscard]] bool is_broken() const override { return requests_.is_broken(); }
+  void forget_requests() override;
+  Result<> give_statistics() override;
+  Result<uint64_t> align(const Alignment& to) override;
 
   void on_message(uint32_t server, const Head& head, Pieces payload) override {
     requests_.on_message(server, head, payload);

@@ -98,7 +98,7 @@ void SliceRequests::address(Head& head, const Slice& slice) {
 Result<> SliceRequests::send(size_t slice, SliceRequest request) {
   {
     const MutexLock lock(mutex_);
-    if (error_) return tl::unexpected(*error_);
+    if (const Error* why = why_not()) return tl::unexpected(*why);
     Entry& entry = entries_[slice];
     DT_CHECK(!entry.stage.is_open(), "key {} slice {} still waits for an answer", at(slice).key, at(slice).part);
     address(request.head, at(slice));
@@ -140,7 +140,7 @@ void SliceRequests::serve() {
 void SliceRequests::send_next() {
   const size_t slice = queue_.front();
   queue_.pop_front();
-  if (!error_) on(slice, RequestStage::Event::kTake);
+  if (why_not() == nullptr) on(slice, RequestStage::Event::kTake);
 }
 
 void SliceRequests::send_now(size_t slice) {
@@ -185,14 +185,14 @@ Result<> SliceRequests::send_messages(size_t slice, const SliceRequest& request)
 }
 
 void SliceRequests::end_use() {
-  if (--in_use_ == 0 && error_) changed_.notify_all();
+  if (--in_use_ == 0 && why_not() != nullptr) changed_.notify_all();
 }
 
 // Sends the unanswered requests to this server again. That is safe: the server adds each gradient only once, and
 // answers a repeated request too.
 void SliceRequests::on_reconnected(uint32_t server) {
   const MutexLock lock(mutex_);
-  if (error_) return;
+  if (why_not() != nullptr) return;
   for (size_t slice = 0; slice < entries_.size(); slice++) {
     if (at(slice).server == server) on(slice, RequestStage::Event::kRepeat);
   }
@@ -228,7 +228,7 @@ std::optional<SliceRequests::AnswerHead> SliceRequests::answer_head(const Head& 
 
 bool SliceRequests::is_expected(const Entry& entry, const Head& answer) const {
   const Head& request = entry.request.head;
-  return entry.stage.waits() && !error_ && answer_head(answer)->request == number_of(request) &&
+  return entry.stage.waits() && why_not() == nullptr && answer_head(answer)->request == number_of(request) &&
          std::holds_alternative<Header>(answer) == std::holds_alternative<Header>(request);
 }
 
@@ -330,6 +330,35 @@ void SliceRequests::cancel(Error error) {
   fail_all(std::move(error));
 }
 
+void SliceRequests::break_up(Error why) {
+  const MutexLock lock(mutex_);
+  if (!broken_) broken_ = std::move(why);
+  lacks_server_ = true;
+  changed_.notify_all();
+}
+
+void SliceRequests::mend() {
+  const MutexLock lock(mutex_);
+  lacks_server_ = false;
+}
+
+bool SliceRequests::is_broken() const {
+  const MutexLock lock(mutex_);
+  return broken_.has_value() && !error_;
+}
+
+void SliceRequests::forget() {
+  const MutexLock lock(mutex_);
+  changed_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return in_use_ == 0; });
+  queue_.clear();
+  for (Entry& entry : entries_) {
+    entry.stage = RequestStage();
+    entry.damaged = 0;
+  }
+  std::ranges::fill(open_, 0);
+  if (!lacks_server_) broken_.reset();
+}
+
 // The following functions wait for answers.
 
 std::string SliceRequests::describe_open(const char* what, size_t first, size_t end) const {
@@ -352,10 +381,10 @@ Result<> SliceRequests::wait(const char* what, size_t first, size_t end) {
     return std::all_of(open_.begin() + static_cast<ptrdiff_t>(first), open_.begin() + static_cast<ptrdiff_t>(end),
                        [](size_t open) { return open == 0; });
   };
-  const auto is_over = [&]() DT_REQUIRES(mutex_) { return error_ ? in_use_ == 0 : is_answered(); };
+  const auto is_over = [&]() DT_REQUIRES(mutex_) { return why_not() != nullptr ? in_use_ == 0 : is_answered(); };
   {
     const MutexLock lock(mutex_);
-    while (!error_ && !is_answered() && !queue_.empty()) send_next();
+    while (why_not() == nullptr && !is_answered() && !queue_.empty()) send_next();
     if (!error_ && is_answered()) return {};
   }
   // Created before the lock is taken: a thread that lists the open waits calls describe_open, which takes the lock.
@@ -366,7 +395,7 @@ Result<> SliceRequests::wait(const char* what, size_t first, size_t end) {
   changed_.wait(mutex_, is_over);
   wait_s_ += wait.seconds();
   if (error_) return tl::unexpected(*error_);
-  return {};
+  return is_answered() ? Result<>() : tl::unexpected(*broken_);
 }
 
 RequestCounts SliceRequests::counts() const {

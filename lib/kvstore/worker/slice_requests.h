@@ -89,6 +89,13 @@ class SliceRequests final : public ClientEvents {
   [[nodiscard]] std::vector<Traffic> traffic() const;
   // Makes send() and wait() return `error`, now and in the future. Of several errors, the first one is kept.
   void cancel(Error error) DT_EXCLUDES(mutex_);
+  // The same until mend() and forget() have both been called.
+  void break_up(Error why) DT_EXCLUDES(mutex_);
+  void mend() DT_EXCLUDES(mutex_);
+  [[nodiscard]] bool is_broken() const DT_EXCLUDES(mutex_);
+  // Forgets all requests. Those that were not answered are not sent again, and their answers do not count. To be called
+  // while no thread calls send() or wait(). When it returns, no thread reads or writes the memory of any request.
+  void forget() DT_EXCLUDES(mutex_);
 
   void on_message(uint32_t server, const Head& head, Pieces payload) override;
   void on_reconnected(uint32_t server) override;
@@ -143,6 +150,11 @@ class SliceRequests final : public ClientEvents {
   // and 4 more".
   [[nodiscard]] std::string describe_open(const char* what, size_t first, size_t end) const DT_EXCLUDES(mutex_);
   void fail_all(Error error) DT_REQUIRES(mutex_);
+  // Why no request can be completed; null: there is no reason.
+  [[nodiscard]] const Error* why_not() const DT_REQUIRES(mutex_) {
+    if (error_) return &*error_;
+    return broken_ ? &*broken_ : nullptr;
+  }
 
   const SliceRequestsOptions options_;
   const std::map<SliceId, size_t> slice_by_id_;
@@ -156,10 +168,12 @@ class SliceRequests final : public ClientEvents {
   bool is_closing_ DT_GUARDED_BY(mutex_) = false;
   std::vector<Entry> entries_ DT_GUARDED_BY(mutex_);  // the request about each slice, indexed by slice
   uint64_t request_count_ DT_GUARDED_BY(mutex_) = 0;
-  std::vector<size_t> open_ DT_GUARDED_BY(mutex_);    // for each group: number of requests without an answer
-  std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // the first error with which the store failed
-  uint64_t damaged_ DT_GUARDED_BY(mutex_) = 0;        // messages that arrived with a wrong checksum
-  size_t in_use_ DT_GUARDED_BY(mutex_) = 0;           // number of threads that read or write the memory of a request
+  std::vector<size_t> open_ DT_GUARDED_BY(mutex_);     // for each group: number of requests without an answer
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);   // the first error with which the store failed
+  std::optional<Error> broken_ DT_GUARDED_BY(mutex_);  // as in break_up()
+  bool lacks_server_ DT_GUARDED_BY(mutex_) = false;    // whether mend() was not called since
+  uint64_t damaged_ DT_GUARDED_BY(mutex_) = 0;         // messages that arrived with a wrong checksum
+  size_t in_use_ DT_GUARDED_BY(mutex_) = 0;            // number of threads that read or write the memory of a request
   double wait_s_ DT_GUARDED_BY(mutex_) = 0;
   std::vector<TrafficCounts> traffic_;  // the traffic with each server, indexed by server
   std::thread sender_;
