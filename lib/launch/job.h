@@ -59,10 +59,13 @@ struct Job {
   bool joins_scheduler = false;
   // True: if a worker is lost, the scheduler decides whether the job continues without it (--on-worker-loss).
   bool may_lose_workers = false;
-  // The worker that takes the place of the lost one with this rank (--on-worker-loss wait), on the same host or on this
-  // one of spare_hosts, and how often one is started. Null: none is.
-  std::function<Command(const std::string& scheduler_address, int rank, std::optional<size_t> spare)> replacement = {};
-  int64_t replacements_max = 0;  // of lost workers and killed schedulers together
+  bool may_lose_servers = false;  // the same for a server (--snapshot-every)
+  // The worker or server that takes the place of the lost one with this role and rank (--on-worker-loss wait,
+  // --snapshot-every), on the same host or on this one of spare_hosts. Null: none is started.
+  std::function<Command(const std::string& scheduler_address, const std::string& role, int rank,
+                        std::optional<size_t> spare)>
+      replacement = {};
+  int64_t replacements_max = 0;  // how many processes are started in the place of lost ones
   // The scheduler that continues the job of one that was killed, at the same address; `times`: how often that has
   // happened. Null: the job ends with its scheduler (--state-dir).
   std::function<Command(const std::string& scheduler_address, int64_t times)> returning_scheduler = {};

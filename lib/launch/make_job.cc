@@ -87,8 +87,11 @@ void add_spares(const job::HostAssignment& assignment, Common& common) {
   common.processes_on.resize(common.other_hosts.size() + 1, 1);
 }
 
-bool replaces_workers(const job::Flags& flags) {
-  return flags.job.scheme.on_worker_loss == job::OnWorkerLoss::kWait && flags.launch.max_restarts > 0;
+// Whether a lost worker or server is replaced while the job continues.
+bool replaces(const job::Flags& flags) {
+  const job::SchemeFlags& scheme = flags.job.scheme;
+  const bool waits = scheme.on_worker_loss == job::OnWorkerLoss::kWait || scheme.snapshot_every > 0;
+  return waits && flags.launch.max_restarts > 0;
 }
 
 Common common_of(const JobSetting& setting) {
@@ -120,7 +123,7 @@ Common common_of(const JobSetting& setting) {
   common.gpus = setting.flags.device.gpus;
   common.workers_here = elsewhere || setting.only_rank ? 0 : setting.flags.job.num_workers;
   if (elsewhere) place_processes(setting.hosts.value(), common);
-  if (elsewhere && !setting.starter && replaces_workers(setting.flags)) add_spares(*setting.hosts, common);
+  if (elsewhere && !setting.starter && replaces(setting.flags)) add_spares(*setting.hosts, common);
   common.remote_executable = remote_executable(setting.executable, launch.sync_dst_dir);
   if (elsewhere) common.address = setting.address;
   common.only_rank = setting.only_rank;
@@ -152,12 +155,13 @@ Place place_of(const Common& common, const std::string& role, int rank) {
   return place;
 }
 
-// The place of a worker whose host a spare one replaces. If that names GPUs, they are divided as those of the host
-// were.
-Place place_on_spare(const Common& common, int rank, size_t spare) {
+// The place of a process whose host a spare one replaces. If that names GPUs, they are divided among workers as those
+// of the host were.
+Place place_on_spare(const Common& common, const std::string& role, int rank, size_t spare) {
   const auto at = static_cast<size_t>(rank);
   const std::vector<size_t>& hosts = common.host_of_worker;
   const job::ProcessSlot& slot = common.assignment->spares[spare];
+  if (role == "server") return {.slot = &slot, .host_number = common.host_of_spare[spare]};
   Place place{.slot = &slot, .host_number = common.host_of_spare[spare], .gpus = common.assignment->workers[at].gpus};
   if (!slot.gpus.empty()) {
     const int64_t before = std::count(hosts.begin(), hosts.begin() + rank, hosts[at]);
@@ -230,12 +234,21 @@ Command command_for(const Common& common, const std::string& role, int rank, int
 // The worker that takes the place of a lost one, on its host or on this spare one. Where the run starts from does not
 // concern it.
 Command replacement_of(const Common& common, int rank, const std::string& scheduler, std::optional<size_t> spare) {
-  const Place place = spare ? place_on_spare(common, rank, *spare) : place_of(common, "worker", rank);
+  const Place place = spare ? place_on_spare(common, "worker", rank, *spare) : place_of(common, "worker", rank);
   Command command = command_at(common, "worker", rank, rank, scheduler, place);
   const std::vector<std::string> flags(command.arguments.begin() + 1, command.arguments.end());
   command.arguments = {command.arguments.front(), "join"};
   append(command.arguments, job::without_flags(flags, {"resume", "retrain", "load-epoch", "overwrite"}));
   append(command.environment, {fmt::format("{}=1", job::kLauncherVariable)});
+  return command;
+}
+
+// The server that takes the place of a lost one, on its host or on this spare one.
+Command returning_server_of(const Common& common, int rank, int task, const std::string& scheduler,
+                            std::optional<size_t> spare) {
+  const Place place = spare ? place_on_spare(common, "server", rank, *spare) : place_of(common, "server", rank);
+  Command command = command_at(common, "server", rank, task, scheduler, place);
+  append(command.environment, {fmt::format("{}=1", job::kReturnsVariable)});
   return command;
 }
 
@@ -414,8 +427,11 @@ Job make_job(const JobSetting& setting) {
   job.is_for_people = setting.is_for_people;
   job.token = common.token;
   job.may_lose_workers = setting.flags.job.scheme.on_worker_loss != job::OnWorkerLoss::kFail;
-  if (replaces_workers(setting.flags)) {
-    job.replacement = [=](const std::string& scheduler, int rank, std::optional<size_t> spare) {
+  job.may_lose_servers = setting.flags.job.scheme.snapshot_every > 0;
+  if (replaces(setting.flags)) {
+    job.replacement = [=](const std::string& scheduler, const std::string& role, int rank,
+                          std::optional<size_t> spare) {
+      if (role == "server") return returning_server_of(common, rank, workers + rank, scheduler, spare);
       return replacement_of(common, rank, scheduler, spare);
     };
     job.spare_hosts = common.host_of_spare;

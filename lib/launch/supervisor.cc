@@ -82,7 +82,7 @@ class Supervisor {
   [[nodiscard]] bool may_continue_without(const Ended& ended) const;
   [[nodiscard]] const Member* newest(const std::string& name) const;
   [[nodiscard]] bool is_newest(const Member& member) const { return newest(member.command.name()) == &member; }
-  void replace(int rank);
+  void replace(const std::string& name);
   bool start_scheduler_again(const Ended& ended);
   std::optional<size_t> spare_for(size_t host_number);
   void on_lost(size_t host_number, const Error& error);
@@ -120,10 +120,10 @@ class Supervisor {
   std::vector<std::vector<size_t>> members_on_;
   size_t running_ = 0, workers_running_ = 0;
   ShownLines shown_{job_.is_for_people};
-  std::vector<Ended> ended_;       // the processes that have ended, in chronological order
-  std::string scheduler_address_;  // set once others_started_
-  int64_t replacements_ = 0;       // how many workers and schedulers were started in the place of a lost one
-  std::set<int> replacing_;        // the ranks of those that do not take part yet
+  std::vector<Ended> ended_;         // the processes that have ended, in chronological order
+  std::string scheduler_address_;    // set once others_started_
+  int64_t replacements_ = 0;         // how many processes were started in the place of a lost one
+  std::set<std::string> replacing_;  // the names of those that do not take part yet
   std::map<std::string, uint64_t> peak_rss_bytes_;
   std::vector<std::string> findings_;  // findings that the scheduler has reported
   std::optional<Error> start_error_;   // an error of the launcher itself
@@ -276,10 +276,6 @@ void Supervisor::keep_line(Member& member, const std::string& line) {
   say(fmt::format("{}; the job continues, but logs of processes on other hosts may lack lines", kept.error().message));
 }
 
-int rank_in(const std::string& line, std::string_view beginning) {
-  return std::atoi(line.c_str() + beginning.size());
-}
-
 // Handles a line of the scheduler. Returns true if the line was meant for the launcher.
 bool Supervisor::on_scheduler_line(const std::string& line) {
   if (line.starts_with(job::kAddressLine)) {
@@ -287,11 +283,11 @@ bool Supervisor::on_scheduler_line(const std::string& line) {
     return true;
   }
   if (line.starts_with(job::kReplaceLine)) {
-    replace(rank_in(line, job::kReplaceLine));
+    replace(line.substr(job::kReplaceLine.size()));
     return true;
   }
   if (line.starts_with(job::kReplacedLine)) {
-    replacing_.erase(rank_in(line, job::kReplacedLine));
+    replacing_.erase(line.substr(job::kReplacedLine.size()));
     return true;
   }
   if (line.starts_with(job::kFindingLine)) {
@@ -397,21 +393,22 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   }
 }
 
-// Handles the end of a worker without which the job may continue.
+// Handles the end of a worker or server without which the job may continue.
 void Supervisor::on_spared(const Member& member) {
-  const int rank = member.command.rank;
+  const std::string name = member.command.name();
   const int code = code_of(ended_.back());
-  const bool is_awaited = is_newest(member) && replacing_.contains(rank);
+  const bool is_awaited = is_newest(member) && replacing_.contains(name);
   const bool is_refused = member.replaces && (code == job::kExitUsage || code == job::kExitDenied);
   if (is_newest(member)) shown_.lost(member.command);
   if (is_awaited || is_refused) ended_.pop_back();       // it never took part, so it is no cause of the job's end
-  if (is_awaited && !is_permanent(code)) replace(rank);  // the scheduler does not ask for another one
+  if (is_awaited && !is_permanent(code)) replace(name);  // the scheduler does not ask for another one
 }
 
 // Whether the job may continue without this process. The scheduler decides; if it ends the job, it ends with a failure.
 bool Supervisor::may_continue_without(const Ended& ended) const {
   const bool stops = phase_ == JobPhase::kStopping && stop_asked_ && code_of(ended) != job::kExitPreempted;
-  return job_.may_lose_workers && ended.role == "worker" && may_train() && (phase_ < JobPhase::kStopping || stops);
+  const bool may_be_lost = ended.role == "worker" ? job_.may_lose_workers : job_.may_lose_servers;
+  return may_be_lost && ended.role != "scheduler" && may_train() && (phase_ < JobPhase::kStopping || stops);
 }
 
 // The process with this name, in whose place no other one was started; null: there was none.
@@ -444,19 +441,23 @@ bool Supervisor::start_scheduler_again(const Ended& ended) {
   return true;
 }
 
-// Starts another worker with this rank. The one that was lost may still run, for instance if it was suspended; if
-// it asks for its place first, this one is refused.
-void Supervisor::replace(int rank) {
+// Starts another process with this name, "worker 3" or "server 0". The one that was lost may still run, for instance if
+// it was suspended; if a worker asks for its place first, this one is refused. A lost worker may have joined the job
+// from elsewhere.
+void Supervisor::replace(const std::string& name) {
+  const size_t blank = name.find(' ');
+  const std::string role = name.substr(0, blank);
+  const int rank = blank == name.npos ? 0 : std::atoi(name.c_str() + blank);
   if (!job_.replacement || phase_ != JobPhase::kRunning || replacements_ >= job_.replacements_max) return;
   // A scheduler that has come back does not know for whom the one before has asked.
-  const auto is_it = [rank](const Member& member) {
-    return member.running && member.replaces && member.command.rank == rank;
+  const auto is_it = [&name](const Member& member) {
+    return member.running && member.replaces && member.command.name() == name;
   };
-  if (scheduler_returns_ > 0 && replacing_.contains(rank) && std::ranges::any_of(members_, is_it)) return;
-  replacing_.insert(rank);
-  Command command = job_.replacement(scheduler_address_, rank, std::nullopt);
+  if (scheduler_returns_ > 0 && replacing_.contains(name) && std::ranges::any_of(members_, is_it)) return;
+  replacing_.insert(name);
+  Command command = job_.replacement(scheduler_address_, role, rank, std::nullopt);
   const std::optional<size_t> spare = spare_for(command.host_number);
-  if (spare) command = job_.replacement(scheduler_address_, rank, spare);
+  if (spare) command = job_.replacement(scheduler_address_, role, rank, spare);
   if (const Result<> started = launch(command); !started) {
     return say(fmt::format("another {} cannot be started: {}", command.name(), started.error().message));
   }

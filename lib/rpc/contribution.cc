@@ -75,6 +75,7 @@ proto::Contribution to_proto(const job::Contribution& contribution) {
                    message.mutable_epoch_end()->set_saves(end.saves);
                    message.mutable_epoch_end()->set_is_torn(end.is_torn);
                    message.mutable_epoch_end()->set_is_whole(end.is_whole);
+                   if (end.kept) message.mutable_epoch_end()->set_kept(*end.kept);
                  },
                  [&](const job::WorkerState& state) { fill(*message.mutable_checkpoint_state(), state); },
                  [&](const job::Speed& speed) { message.mutable_speed()->set_samples_per_s(speed.samples_per_s); },
@@ -112,7 +113,8 @@ std::optional<job::Contribution> from_proto(const proto::Contribution& message) 
                            .border = message.epoch_end().border(),
                            .saves = message.epoch_end().saves(),
                            .is_torn = message.epoch_end().is_torn(),
-                           .is_whole = message.epoch_end().is_whole()};
+                           .is_whole = message.epoch_end().is_whole(),
+                           .kept = kept_of(message.epoch_end())};
     case What::kCheckpointState: return from_proto(message.checkpoint_state());
     case What::kSpeed: return job::Speed{message.speed().samples_per_s()};
     case What::kNewGroups: return job::NewGroups{message.new_groups().next_step()};

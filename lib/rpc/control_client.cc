@@ -54,6 +54,7 @@ JoinReply from_proto(const proto::JoinReply& message) {
   JoinReply reply;
   reply.rank = message.rank();
   reply.seats = message.seats();
+  if (message.has_restores()) reply.restores = message.restores();
   reply.job_text = message.job_text();
   reply.records_train = message.records_train();
   reply.records_val = message.records_val();
@@ -136,6 +137,7 @@ class GrpcControlClient final : public ControlClient {
   }
   std::vector<uint32_t> newcomers() const override { return newcomers_; }
   std::vector<uint32_t> lost() const override { return lost_; }
+  std::optional<uint64_t> restored() const override { return restored_; }
   Result<std::vector<job::Contribution>> take_part() override {
     proto::BarrierRequest request;
     request.set_joins(true);
@@ -191,6 +193,7 @@ class GrpcControlClient final : public ControlClient {
   void report(const job::WorkerProgress& progress) override { line_.report(progress); }
   void fail_with(const Error& error) override { line_.fail(error); }
   void acknowledge_view(uint64_t number) override { line_.acknowledge_view(number); }
+  void report_snapshots(SnapshotReport report) override { line_.report_snapshots(std::move(report)); }
   void watch_views(std::function<void(const sync::View&)> callback) override { line_.watch_views(std::move(callback)); }
   void report_lost_links(std::vector<LostLink> links) override { line_.report_lost_links(std::move(links)); }
   Result<std::optional<sync::View>> wait_view() override { return line_.wait_view(); }
@@ -322,6 +325,9 @@ class GrpcControlClient final : public ControlClient {
     newcomers_.assign(reply->joined().begin(), reply->joined().end());
     lost_.assign(reply->lost().begin(), reply->lost().end());
     if (reply->passed() > 0) pass_border(reply->passed());
+    restored_.reset();
+    if (reply->has_restored()) restored_ = reply->restored();
+    if (reply->view() > 0) DT_TRY_VOID(line_.wait_for_view(reply->view()));
     return std::move(*reply);
   }
 
@@ -445,6 +451,7 @@ class GrpcControlClient final : public ControlClient {
   std::vector<uint32_t> gone_;         // the ranks for which nobody took part when the last of them ended
   std::vector<uint32_t> newcomers_;    // the ranks of the workers that have joined with the last of them
   std::vector<uint32_t> lost_;         // the ranks that were lost when the last of them ended; see Coordinator::lost()
+  std::optional<uint64_t> restored_;   // the version to which the servers went back before the last of them ended
   std::optional<uint32_t> unreached_;  // the last argument of cannot_reach() since then
   std::function<void(const Error&)> callback_;
 

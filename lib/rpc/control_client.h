@@ -83,11 +83,15 @@ class ControlClient : public job::Coordinator {
   // For servers: returns the newest view when it has changed since the last call, and nullopt when all workers are
   // done. kPreempted if the job was asked to stop; the job's error if it failed.
   virtual Result<std::optional<sync::View>> wait_view() = 0;
-  // For workers: `callback` gets each view that is newer than the last one. It is called on a thread of the connection,
-  // must be short, and is not called anymore once watch_views(nullptr) has returned.
+  // For workers: `callback` gets the newest view, if there is one, on this thread, and then each newer one, on a thread
+  // of the connection. The first one may come twice. It must be short, and is not called anymore once
+  // watch_views(nullptr) has returned.
   virtual void watch_views(std::function<void(const sync::View&)> callback) = 0;
   // Tells the scheduler that this server has carried out the view with this number.
   virtual void acknowledge_view(uint64_t number) = 0;
+  // Tells the scheduler at once, and with each heartbeat, of which versions this server has durable snapshots. Any
+  // thread may call this.
+  virtual void report_snapshots(SnapshotReport report) = 0;
 
   // Reports to the scheduler that this process ends, with its error if it has one, unless it has lost its seat: then
   // nothing that it says counts. Retries until the scheduler has

@@ -131,6 +131,13 @@ void ControlLine::acknowledge_view(uint64_t number) {
   nudge();
 }
 
+void ControlLine::report_snapshots(SnapshotReport report) {
+  const MutexLock lock(mutex_);
+  snapshots_ = std::move(report);
+  has_news_ = true;
+  nudge();
+}
+
 bool ControlLine::must_beat_now() {
   const MutexLock lock(mutex_);
   return stream_ != nullptr && std::exchange(has_news_, false);
@@ -148,6 +155,14 @@ Result<std::optional<sync::View>> ControlLine::wait_view() {
   if (finished_ || ending_) return std::nullopt;
   waited_view_ = view_.number;
   return view_;
+}
+
+Result<> ControlLine::wait_for_view(uint64_t number) {
+  const Waits::Wait wait(waits_, [number] { return fmt::format("view {} of the job from the scheduler", number); });
+  const MutexLock lock(mutex_);
+  changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return error_ || ending_ || passed_view_ >= number; });
+  if (error_) return tl::unexpected(*error_);
+  return {};
 }
 
 bool ControlLine::is_job_over() const {
@@ -261,6 +276,11 @@ void ControlLine::add_progress(proto::Heartbeat& to) const {
     one.set_why(link.why);
   }
   to.set_viewed(viewed_);
+  if (snapshots_) {
+    proto::SnapshotVersions& of = *to.mutable_snapshots();
+    of.mutable_versions()->Assign(snapshots_->versions.begin(), snapshots_->versions.end());
+    of.set_needs_none(snapshots_->needs_none);
+  }
   to.set_sent_us(now_us());  // the clock is read under the lock, so that a report with a later time is always newer
 }
 
@@ -409,13 +429,25 @@ void ControlLine::on_view(const sync::View& view) {
                    {}});
     }
   }
-  const MutexLock lock(view_mutex_);
-  if (view_callback_) view_callback_(view);
+  {
+    const MutexLock lock(view_mutex_);
+    if (view_callback_) view_callback_(view);
+  }
+  const MutexLock lock(mutex_);
+  passed_view_ = std::max(passed_view_, view.number);
+  changed_.notify_all();
 }
 
 void ControlLine::watch_views(std::function<void(const sync::View&)> callback) {
   const MutexLock lock(view_mutex_);
   view_callback_ = std::move(callback);
+  if (!view_callback_) return;
+  sync::View newest;
+  {
+    const MutexLock line_lock(mutex_);
+    newest = view_;
+  }
+  if (newest.number > 0) view_callback_(newest);
 }
 
 // Answers a Hold at once, because the training thread may be in a step that waits for other workers.

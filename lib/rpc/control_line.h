@@ -58,7 +58,10 @@ class ControlLine {
   void report_lost_links(std::vector<LostLink> links) DT_EXCLUDES(mutex_);
   Result<std::optional<sync::View>> wait_view() DT_EXCLUDES(mutex_);
   void acknowledge_view(uint64_t number) DT_EXCLUDES(mutex_);
-  void watch_views(std::function<void(const sync::View&)> callback) DT_EXCLUDES(view_mutex_);
+  void report_snapshots(SnapshotReport report) DT_EXCLUDES(mutex_);
+  // Waits until the view with this number, or a newer one, is here and the callback of watch_views() has it.
+  Result<> wait_for_view(uint64_t number) DT_EXCLUDES(mutex_);
+  void watch_views(std::function<void(const sync::View&)> callback) DT_EXCLUDES(mutex_, view_mutex_);
   // Returns a heartbeat with the current state of the process, for its goodbye.
   [[nodiscard]] proto::Heartbeat last_heartbeat() const DT_EXCLUDES(mutex_);
   void fail(Error error) DT_EXCLUDES(mutex_);
@@ -126,14 +129,17 @@ class ControlLine {
   std::optional<Clock::time_point> lost_since_ DT_GUARDED_BY(mutex_);
   job::WorkerProgress progress_ DT_GUARDED_BY(mutex_);
   std::vector<LostLink> lost_links_ DT_GUARDED_BY(mutex_);
-  uint64_t viewed_ DT_GUARDED_BY(mutex_) = 0;    // number of the newest view that this process has carried out
-  bool has_news_ DT_GUARDED_BY(mutex_) = false;  // whether no heartbeat has carried lost_links_ or viewed_ yet
+  uint64_t viewed_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest view that this process has carried out
+  std::optional<SnapshotReport> snapshots_ DT_GUARDED_BY(mutex_);  // as reported last
+  // Whether no heartbeat has carried lost_links_, viewed_ or snapshots_ yet.
+  bool has_news_ DT_GUARDED_BY(mutex_) = false;
   Request stop_ DT_GUARDED_BY(mutex_), leave_ DT_GUARDED_BY(mutex_), border_ DT_GUARDED_BY(mutex_);
   bool finished_ DT_GUARDED_BY(mutex_) = false;
   uint64_t trace_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest trace
   bool preempted_ DT_GUARDED_BY(mutex_) = false;
-  sync::View view_ DT_GUARDED_BY(mutex_);  // the newest
-  Mutex view_mutex_;                       // held during a call of the callback
+  sync::View view_ DT_GUARDED_BY(mutex_);           // the newest
+  uint64_t passed_view_ DT_GUARDED_BY(mutex_) = 0;  // number of the newest that the callback has got
+  Mutex view_mutex_;                                // held during a call of the callback
   std::function<void(const sync::View&)> view_callback_ DT_GUARDED_BY(view_mutex_);
   uint64_t waited_view_ DT_GUARDED_BY(mutex_) = 0;  // number of the view that wait_view() has returned last
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);

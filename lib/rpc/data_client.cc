@@ -56,16 +56,14 @@ class Link final : public kvstore::Pipe {
        Owner& owner, Log log)
       : options_(options),
         server_(server),
-        endpoint_(std::move(endpoint)),
-        needs_checksums_(!net::is_this_host(endpoint_.host)),
+        needs_checksums_(!net::is_this_host(endpoint.host)),
         events_(events),
         owner_(owner),
         log_(std::move(log)),
+        endpoint_(std::move(endpoint)),
         lanes_(static_cast<size_t>(options.lanes)),
         state_({.streams = lanes_.size(), .retry_first = options.retry_first, .retry_last = options.retry_last}) {
-    const Silence silence{.ping_after = options.heartbeat_timeout / 4, .ping_limit = options.heartbeat_timeout / 2};
-    for (Lane& lane : lanes_)
-      lane.channel = make_channel(endpoint_, options.security, Traffic::kData, silence, options.fail_points);
+    make_channels();
   }
 
   void send(kvstore::Message message) override {
@@ -79,6 +77,21 @@ class Link final : public kvstore::Pipe {
   }
 
   bool needs_checksums() const override { return needs_checksums_; }
+
+  // Leads to another server from now on.
+  void move(net::Endpoint endpoint) {
+    {
+      const MutexLock lock(mutex_);
+      if (state_.phase() == LinkState::Phase::kClosed) return;
+      endpoint_ = std::move(endpoint);
+      needs_checksums_ = !net::is_this_host(endpoint_.host);
+      cause_ = "another server has its rank now";
+      make_channels();
+      state_.move();
+    }
+    break_off();
+    owner_.on_change();
+  }
 
   // Opens the streams if none is left and the next attempt is due.
   void open_if_due() {
@@ -115,7 +128,7 @@ class Link final : public kvstore::Pipe {
   }
   // Why this link can never open because of TLS; nullopt if TLS is not the reason. Connects to the server to find out.
   [[nodiscard]] std::optional<Error> refusal() const {
-    const auto why = tls_refusal(endpoint_, options_.security.tls, kLookAtTls);
+    const auto why = tls_refusal(endpoint(), options_.security.tls, kLookAtTls);
     if (!why) return std::nullopt;
     return Error{Code::kDenied, *why, {}}.with(fmt::format("connecting to server {}", server_));
   }
@@ -123,7 +136,7 @@ class Link final : public kvstore::Pipe {
     const MutexLock lock(mutex_);
     return last_error_;
   }
-  [[nodiscard]] std::string name() const { return fmt::format("server {} at {}", server_, to_text(endpoint_)); }
+  [[nodiscard]] std::string name() const { return fmt::format("server {} at {}", server_, to_text(endpoint())); }
   [[nodiscard]] const std::shared_ptr<Outstanding>& outstanding() const { return outstanding_; }
 
   void close() {
@@ -156,6 +169,18 @@ class Link final : public kvstore::Pipe {
     Link& link_;  // outlives this object, because GrpcDataClient::close waits until the link's tracker is idle
     MessageReader reader_;
   };
+  [[nodiscard]] net::Endpoint endpoint() const {
+    const MutexLock lock(mutex_);
+    return endpoint_;
+  }
+  void make_channels() DT_REQUIRES(mutex_) {
+    const auto silent = options_.heartbeat_timeout;
+    const Silence silence{.ping_after = silent / 4, .ping_limit = silent / 2};
+    for (Lane& lane : lanes_) {
+      lane.channel = make_channel(endpoint_, options_.security, Traffic::kData, silence, options_.fail_points);
+    }
+  }
+
   struct Lane {
     std::shared_ptr<grpc::Channel> channel;
     std::shared_ptr<OutgoingStream> stream;  // the lane's stream; null if there is none or it is ending
@@ -254,8 +279,8 @@ class Link final : public kvstore::Pipe {
     if (logged_at_ && now - *logged_at_ < kBetweenLines) return "";
     logged_at_ = now;
     const uint64_t others = std::exchange(breaks_, 0) - 1;
-    return fmt::format("lost the connection to {}: {}; the next attempt is in {:g} s{}", name(),
-                       cause_.empty() ? "it was cut" : cause_, delay.count() / 1000.0,
+    return fmt::format("lost the connection to server {} at {}: {}; the next attempt is in {:g} s{}", server_,
+                       to_text(endpoint_), cause_.empty() ? "it was cut" : cause_, delay.count() / 1000.0,
                        others > 0 ? fmt::format(" ({} more failures since the last line)", others) : "");
   }
 
@@ -272,8 +297,7 @@ class Link final : public kvstore::Pipe {
 
   const DataClientOptions& options_;
   const uint32_t server_;
-  const net::Endpoint endpoint_;
-  const bool needs_checksums_;
+  std::atomic<bool> needs_checksums_;
   kvstore::ClientEvents& events_;
   Owner& owner_;
   const Log log_;
@@ -281,6 +305,7 @@ class Link final : public kvstore::Pipe {
   Tracker tracker_;  // counts the streams that gRPC has not finished
 
   mutable Mutex mutex_;
+  net::Endpoint endpoint_ DT_GUARDED_BY(mutex_);
   std::vector<Lane> lanes_ DT_GUARDED_BY(mutex_);
   std::unordered_map<uint64_t, size_t> lane_index_ DT_GUARDED_BY(mutex_);  // maps a slice to its lane
   LinkState state_ DT_GUARDED_BY(mutex_);
@@ -322,6 +347,12 @@ class GrpcDataClient final : public DataClient, private Link::Owner {
       return fail(Code::kUnavailable, "the connections to the servers were closed before all of them were open");
     if (all_open()) return {};
     return fail(Code::kStartup, "could not connect to {} within {} s", missing(), limit.count() / 1000.0);
+  }
+
+  Result<> move(uint32_t server, const std::string& address) override {
+    DT_TRY(net::Endpoint endpoint, net::parse_endpoint(address), "reading the address of server {}", server);
+    if (server < links_.size()) links_[server]->move(std::move(endpoint));
+    return {};
   }
 
   void cancel(const Error& why) override {

@@ -62,6 +62,9 @@ class DataClient {
   // Sets a callback for the connections that were open and are lost now, sorted by server. It is called whenever they
   // change, from a thread of the client, and must be short. Call this before connect.
   virtual void on_lost_links(std::function<void(const std::vector<LostLink>&)> callback) = 0;
+  // The server with this rank was replaced: the pipe leads to this address from now on. Unanswered requests are sent
+  // there when the connections are open. Code::kUsage if the address is malformed. Any thread may call it.
+  virtual Result<> move(uint32_t server, const std::string& address) = 0;
   // Ends connect() and all streams. No event follows. Any thread may call it, except from inside an event.
   virtual void close() = 0;
 };

@@ -69,6 +69,7 @@ struct Peer {
   uint32_t rank = 0;
   uint64_t incarnation = 0;  // 0: nobody has this rank
   std::map<uint32_t, NewestStream> lanes;
+  bool is_awaited = false;  // whether a process of this rank may soon be accepted
 };
 
 class GrpcDataServer final : public DataServer, private grpc::CallbackGenericService {
@@ -96,7 +97,8 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
     events_ = &events;
     on_failure_ = std::move(on_failure);
     for (uint32_t rank = 0; rank < incarnations.size(); rank++) {
-      peers_.push_back({rank, incarnations[rank], {}});
+      const bool is_awaited = incarnations[rank] == kAwaited;
+      peers_.push_back({rank, is_awaited ? 0 : incarnations[rank], {}, is_awaited});
     }
   }
 
@@ -117,19 +119,22 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
 
   void cut(uint32_t worker) override { close_streams(worker, {grpc::StatusCode::UNAVAILABLE, "cut"}); }
 
-  void end_worker(uint32_t worker) override {
+  void end_worker(uint32_t worker, bool returns) override {
     {
       const MutexLock lock(mutex_);
       if (worker >= peers_.size()) return;
       peers_[worker].incarnation = 0;
+      peers_[worker].is_awaited = returns;
     }
-    close_streams(worker, to_status({Code::kPeerLost, "this worker counts as lost, or has left the job", {}}));
+    const Error why = returns ? Error{Code::kUnavailable, "this server goes back to a snapshot", {}}
+                              : Error{Code::kPeerLost, "this worker counts as lost, or has left the job", {}};
+    close_streams(worker, to_status(why));
   }
 
   // The new process gets new lanes, because the old ones may still be handling messages of the process before it.
   void admit_worker(uint32_t worker, uint64_t incarnation) override {
     const MutexLock lock(mutex_);
-    if (worker < peers_.size()) peers_[worker] = {worker, incarnation, {}};
+    if (worker < peers_.size()) peers_[worker] = {worker, incarnation, {}, false};
   }
 
  private:
@@ -213,6 +218,9 @@ class GrpcDataServer final : public DataServer, private grpc::CallbackGenericSer
       if (events_ == nullptr) return {grpc::StatusCode::UNAVAILABLE, "the server does not know its workers yet"};
       const bool known = rank && *rank < peers_.size() && incarnation && *incarnation != 0 &&
                          *incarnation == peers_[*rank].incarnation;
+      if (!known && rank && *rank < peers_.size() && peers_[*rank].is_awaited) {
+        return {grpc::StatusCode::UNAVAILABLE, "the server is not ready for this worker yet"};
+      }
       if (!known || !number_of_lane || *number_of_lane >= kLanesMax) {
         log_.warn("refused a stream from {}, which is not a worker of this job", context.peer());
         return to_status({Code::kPeerLost, "not a worker of this job, or no longer a worker of it", {}});

@@ -43,14 +43,17 @@ class DataServer {
   virtual ~DataServer() = default;  // closes the server
 
   [[nodiscard]] virtual uint16_t port() const = 0;
+  // In serve(): nobody has the rank yet, and whoever asks for it may try again until admit_worker() is called.
+  static constexpr uint64_t kAwaited = ~uint64_t{0};
   // `incarnations` is indexed by worker rank; 0: nobody has the rank. `events` must outlive the server. If handling a
   // message throws, that worker's stream ends. The first such exception is passed to `on_failure`, at once and on the
   // thread where it happened: the process must end, because a message is lost. on_failure must be short and must not
   // close the server.
   virtual void serve(std::vector<uint64_t> incarnations, kvstore::ServerEvents& events,
                      std::function<void(const Error&)> on_failure) = 0;
-  // The worker is gone: ends its streams, and refuses its incarnation from now on.
-  virtual void end_worker(uint32_t worker) = 0;
+  // The worker is gone: ends its streams, and refuses its incarnation from now on. `returns`: the same process is to be
+  // accepted again, so it may try again until then.
+  virtual void end_worker(uint32_t worker, bool returns) = 0;
   // Accepts streams of this process, which has the worker's rank from now on.
   virtual void admit_worker(uint32_t worker, uint64_t incarnation) = 0;
   // Ends all streams and the listener. No event follows once this has returned.

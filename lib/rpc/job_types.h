@@ -55,6 +55,9 @@ struct JoinReply {
   std::string job_text;     // the text of the complete JobSpec
   uint64_t records_train = 0;
   uint64_t records_val = 0;
+  // Of a server that takes the place of a lost one: how often the servers had gone back to snapshots before
+  // (sync::View). Nullopt: the process is no such server.
+  std::optional<uint64_t> restores = {};
 
   [[nodiscard]] std::vector<Node> of(Role role) const {
     std::vector<Node> found;
@@ -63,6 +66,12 @@ struct JoinReply {
     }
     return found;
   }
+};
+
+// The snapshots of a server.
+struct SnapshotReport {
+  std::vector<uint64_t> versions = {};  // those that are durable
+  bool needs_none = false;              // whether the server has no slice of a parameter
 };
 
 // A connection to a server that this worker has lost and not opened again.

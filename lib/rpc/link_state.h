@@ -42,6 +42,12 @@ class LinkState {
   // was the last stream, returns the delay before the next attempt, which doubles until the server has answered.
   std::optional<std::chrono::milliseconds> end(Time now, bool has_answered);
   void close() { phase_ = Phase::kClosed; }
+  // Another server takes the place of the one that was lost. The streams to that one have been told to end.
+  void move() {
+    retry_ = limits_.retry_first;
+    retry_at_ = {};
+    lost_at_.reset();
+  }
 
   [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] bool has_been_open() const { return has_been_open_; }

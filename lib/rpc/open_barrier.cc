@@ -37,6 +37,8 @@ void OpenBarrier::close(const sync::membership::ReleaseBarrier& release) {
   last_reply_.set_seq(release.seq);
   last_reply_.set_term(term_);
   last_reply_.set_passed(release.passed);
+  if (release.restored) last_reply_.set_restored(*release.restored);
+  last_reply_.set_view(release.view);
   seq_ = release.seq + 1;
 }
 

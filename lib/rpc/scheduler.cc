@@ -451,6 +451,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
     send_alive(stream, up.heartbeat().sent_us());
     on(membership::Heartbeat{incarnation});
     on(lost_links(incarnation, up.heartbeat()));
+    // Before the view: the report is as of then.
+    if (up.heartbeat().has_snapshots()) on(snapshots(incarnation, up.heartbeat()));
     if (up.heartbeat().viewed() > 0) on(membership::Viewed{incarnation, up.heartbeat().viewed()});
     note(incarnation, up.heartbeat());
   }
@@ -557,18 +559,25 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   void carry_out(const membership::Admit& admit) {
-    answer_join(admit.node.incarnation, admit_reply(admit.node, joined_, job_text_, options_.membership.seats()));
+    proto::JoinReply reply = admit_reply(admit.node, joined_, job_text_, options_.membership.seats());
+    if (admit.restores) reply.set_restores(*admit.restores);
+    answer_join(admit.node.incarnation, std::move(reply));
   }
 
-  // Adds a worker that joins the running job to the table of nodes, instead of the one that had its seat before.
+  // Adds a process that joins the running job to the table of nodes, instead of the one that had its place before.
   void note_late(const membership::Node& node) {
     const auto request = joining_.find(node.incarnation);
-    if (request == joining_.end() || !request->second.request.is_late()) return;
+    if (request == joining_.end() || is_of_start(node)) return;
     std::erase_if(joined_.nodes, [&](const Node& other) { return other.member == node.member; });
     const proto::JoinRequest& asked = request->second.request;
     joined_.nodes.push_back({node.member, node.incarnation, asked.address(), asked.host()});
     std::ranges::sort(joined_.nodes, {}, &Node::member);
     note_own();
+  }
+
+  // Whether the process takes part from the start, so that the table of nodes has it.
+  [[nodiscard]] bool is_of_start(const membership::Node& node) const {
+    return std::ranges::any_of(joined_.nodes, [&](const Node& known) { return known.incarnation == node.incarnation; });
   }
 
   void answer_join(Incarnation incarnation, proto::JoinReply reply) {
@@ -605,10 +614,16 @@ class Driver final : public Scheduler, private SchedulerCalls {
     const bool waits = options_.membership.on_worker_loss == membership::OnWorkerLoss::kWait;
     log_.warn("lost role={} rank={} silent_ms={} policy={}", lost.member.role == Role::kWorker ? "worker" : "server",
               lost.member.rank, lost.silent_ms,
-              !lost.continues ? "fail"
-              : waits         ? "wait"
-                              : "shrink");
-    if (lost.continues && waits) {
+              !lost.continues                              ? "fail"
+              : waits || lost.member.role == Role::kServer ? "wait"
+                                                           : "shrink");
+    if (lost.continues && lost.member.role == Role::kServer) {
+      log_.warn(
+          "{} was lost: {}; another server must take its place within {} (--rejoin-timeout), as the launcher starts it "
+          "(--max-restarts), or by the command with which the server was started",
+          to_text(lost.member), lost.why,
+          duration_text(std::chrono::milliseconds(options_.membership.rejoin_timeout_ms)));
+    } else if (lost.continues && waits) {
       log_.warn(
           "{} was lost: {}; another worker must take its place within {} (--rejoin-timeout), as the launcher starts it "
           "or by: dtrain join --scheduler {} --rank {}",
@@ -625,6 +640,16 @@ class Driver final : public Scheduler, private SchedulerCalls {
   void carry_out(const membership::DeclareJoined& joined) {
     log_.info("{} on {} has joined the job", to_text(joined.member), printable(host_of(joined.member)));
     note_change(MemberChange::Kind::kJoined, joined.member);
+  }
+
+  void carry_out(const membership::DeclareRestore& restore) {
+    if (restore.others_keep) {
+      log_.warn(
+          "a lost server was replaced by one with a snapshot of version {} or later; the others keep what they have",
+          restore.version);
+    } else {
+      log_.warn("all servers go back to their snapshots of version {}, and all workers with them", restore.version);
+    }
   }
 
   void carry_out(const membership::DeclareDropped& dropped) {

@@ -32,6 +32,7 @@ membership::Join to_event(const proto::JoinRequest& request) {
   event.is_launched = request.is_launched();
   event.data_hash = request.data_hash();
   event.formerly = request.formerly();
+  if (event.role == Role::kServer) event.address = request.address();
   return event;
 }
 
@@ -49,6 +50,7 @@ membership::BarrierEnter to_event(const proto::BarrierRequest& request) {
           .joins = request.joins(),
           .is_torn = request.contribution().epoch_end().is_torn(),
           .is_whole = request.contribution().epoch_end().is_whole(),
+          .kept = kept_of(request.contribution().epoch_end()),
           .unreached = request.has_unreached() ? std::optional(request.unreached()) : std::nullopt};
 }
 
@@ -69,6 +71,11 @@ membership::LinksLost lost_links(Incarnation worker, const proto::Heartbeat& bea
     event.links.push_back({link.server(), link.lost_ms(), printable(link.why())});
   }
   return event;
+}
+
+membership::Snapshots snapshots(Incarnation server, const proto::Heartbeat& beat) {
+  const auto& versions = beat.snapshots().versions();
+  return {server, {versions.begin(), versions.end()}, beat.snapshots().needs_none()};
 }
 
 namespace {
@@ -156,6 +163,15 @@ proto::View to_proto(const sync::View& view) {
     one.set_state(to_proto(seat.state));
     one.set_begin(seat.begin);
   }
+  for (const sync::ServerSeat& seat : view.servers) {
+    proto::ServerSeat& one = *message.add_servers();
+    one.set_incarnation(seat.incarnation);
+    one.set_is_lost(!seat.is_live);
+    one.set_address(seat.address);
+  }
+  message.set_restores(view.restores);
+  message.set_restored(view.restored);
+  message.set_must_restore(view.must_restore);
   return message;
 }
 
@@ -181,9 +197,15 @@ proto::Down to_down(const membership::Notice& notice) {
 }
 
 sync::View to_view(const proto::View& message) {
-  sync::View view{.number = message.number()};
+  sync::View view{.number = message.number(),
+                  .restores = message.restores(),
+                  .restored = message.restored(),
+                  .must_restore = message.must_restore()};
   for (const proto::Seat& seat : message.workers()) {
     view.workers.push_back({seat.incarnation(), from_proto(seat.state()), seat.begin()});
+  }
+  for (const proto::ServerSeat& seat : message.servers()) {
+    view.servers.push_back({seat.incarnation(), !seat.is_lost(), seat.address()});
   }
   return view;
 }

@@ -21,6 +21,8 @@ sync::membership::BarrierEnter to_event(const proto::BarrierRequest& request);
 sync::membership::Done to_event(const proto::DoneRequest& request);
 // The connections that a worker has lost, as its heartbeat says.
 sync::membership::LinksLost lost_links(Incarnation worker, const proto::Heartbeat& beat);
+// The durable snapshots of a server, as its heartbeat says.
+sync::membership::Snapshots snapshots(Incarnation server, const proto::Heartbeat& beat);
 
 Pulse to_pulse(const proto::Heartbeat& beat);
 void add_metrics(const telemetry::Snapshot& snapshot, proto::Heartbeat& to);

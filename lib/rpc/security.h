@@ -11,7 +11,7 @@
 namespace dtrain::rpc {
 
 // To be increased when a message or its meaning changes (proto/, kvstore/wire).
-inline constexpr uint32_t kProtocolVersion = 10;
+inline constexpr uint32_t kProtocolVersion = 11;
 
 // PEM texts. Both sides present a certificate and accept one that the authority has signed.
 struct Tls {

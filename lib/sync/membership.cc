@@ -113,7 +113,9 @@ void Machine::lose(Process& process, const Loss& loss, Out& out) {
   const Member member = member_of(process);
   const bool continues = continues_without(process);
   out.push_back(DeclareLost{member, now_ms_ - process.heard_ms, loss.how, continues});
-  if (continues) {
+  if (continues && process.join.role == Role::kServer) {
+    lose_server(process, loss.how, out);
+  } else if (continues) {
     publish_without(process, out);
     if (settings_.on_worker_loss == OnWorkerLoss::kWait) {
       vacant_[process.rank] = {now_ms_, loss.how};
@@ -136,9 +138,10 @@ void Machine::note_lost_seat(Process& process) const {
 
 // Workers that were asked to leave count as if they had left.
 bool Machine::continues_without(const Process& process) const {
+  if (process.join.role == Role::kServer) return settings_.on_server_loss != OnServerLoss::kFail && runs() && trains_;
   if (settings_.on_worker_loss == OnWorkerLoss::kFail || !runs() || !trains_) return false;
   const auto stays = [&](const Process& other) { return !other.must_leave && &other != &process; };
-  return process.join.role == Role::kWorker && live(Role::kWorker, stays).size() >= settings_.min_workers;
+  return live(Role::kWorker, stays).size() >= settings_.min_workers;
 }
 
 // A process whose join was not answered yet gets the view when it opens its stream.
@@ -208,6 +211,7 @@ void Machine::look_for_missing(Out& out) {
       }
     }
     if (missing.missing.empty()) missing = {"a border", awaited(), missing.waited_ms};
+    for (const auto& [rank, vacancy] : vacant_servers_) missing.missing.push_back({Role::kServer, rank});
     std::ranges::sort(missing.missing);
     out.push_back(std::move(missing));
   }
@@ -244,7 +248,9 @@ void Machine::handle(const Slept& event, Out&) {
     for (auto& [server, link] : process.cut_links) link.since_ms = std::min(now_ms_, link.since_ms + event.ms);
   }
   for (auto& [ranks, pair] : cut_pairs_) pair.since_ms = std::min(now_ms_, pair.since_ms + event.ms);
-  for (auto& [rank, vacancy] : vacant_) vacancy.since_ms = std::min(now_ms_, vacancy.since_ms + event.ms);
+  for (auto* vacant : {&vacant_, &vacant_servers_}) {
+    for (auto& [rank, vacancy] : *vacant) vacancy.since_ms = std::min(now_ms_, vacancy.since_ms + event.ms);
+  }
 }
 
 // ---- The barriers of the workers.
@@ -292,6 +298,7 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
                        .border = 0,
                        .is_torn = false,
                        .is_whole = false,
+                       .kept = {},
                        .bytes_of = {},
                        .bytes = 0,
                        .is_judged = false,
@@ -301,6 +308,7 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
   barrier_->border = std::max(barrier_->border, event.border);
   barrier_->is_torn = barrier_->is_torn || event.is_torn;
   barrier_->is_whole = barrier_->is_whole || event.is_whole;
+  if (event.kept) barrier_->kept = std::min(barrier_->kept.value_or(*event.kept), *event.kept);
   process->unreached = event.unreached;
   uint64_t& of_rank = barrier_->bytes_of[process->rank];
   barrier_->bytes += event.bytes - std::exchange(of_rank, event.bytes);
@@ -318,8 +326,9 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
 // at one wherever they are, as nobody can make another step. But a worker cannot begin at the end of an epoch, so if
 // one of them has made all steps of its epoch, they meet again after the next step.
 bool Machine::is_at_border() const {
+  if (restore_view_ != 0) return false;
   if (phase_ == Phase::kStopping && meets_ && barrier_->border == hold_) return true;
-  return barrier_->is_torn && !barrier_->is_whole && (phase_ == Phase::kRunning || is_before_border());
+  return is_group() && barrier_->is_torn && !barrier_->is_whole && (phase_ == Phase::kRunning || is_before_border());
 }
 
 void Machine::settle_barrier(Out& out) {
@@ -329,7 +338,7 @@ void Machine::settle_barrier(Out& out) {
     const bool is_here = barrier_->bytes_of.contains(process.rank) || entering_.ranks.contains(process.rank);
     if (is_working(process) && !is_here) return;
   }
-  if (waits_for_cut_pairs(out)) return;
+  if (waits_for_cut_pairs(out) || !have_servers_gone_back(out)) return;
   const bool is_border = is_at_border();
   if (is_border && !seat_newcomers(out)) return;
   // Once the last steps are decided (kStopping), they come before this barrier, and no worker begins a later one. So
@@ -347,6 +356,8 @@ void Machine::settle_barrier(Out& out) {
                          .joined = {},
                          .lost = lost_workers(),
                          .passed = is_border ? hold_ : 0};
+  if (restore_view_ != 0) release.restored = view_.restored;
+  release.view = std::exchange(restore_view_, 0);
   for (auto& [incarnation, process] : processes_) {
     if (!is_working(process) || !entering_.ranks.contains(process.rank)) continue;
     process.joined_barrier = release.seq;

@@ -4,8 +4,8 @@
 // See docs/protocol.md, "Membership" and "Failure".
 //
 // A process is identified by its incarnation, 64 random bits that it draws when it starts. It gets its rank when all
-// processes have joined. If a server is lost, the whole job fails; if a worker is lost, Settings::on_worker_loss
-// decides. If that is not kFail, workers can also join while the job runs; they begin at a border.
+// processes have joined. If a worker is lost, Settings::on_worker_loss decides. If that is not kFail, workers can also
+// join while the job runs; they begin at a border. If a server is lost, Settings::on_server_loss decides.
 #pragma once
 
 #include <algorithm>
@@ -47,15 +47,23 @@ enum class OnWorkerLoss : uint8_t {
   kShrink,  // the job continues without the worker
 };
 
+enum class OnServerLoss : uint8_t {
+  kFail,    // the job fails
+  kGoBack,  // another server takes its place, and all go back to the newest snapshots of the same version
+  kKeep,    // another server takes its place and goes back to its own newest snapshot; the others keep what they have
+};
+
 struct Settings {
   uint32_t workers = 1;
   uint32_t servers = 0;
   OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
+  OnServerLoss on_server_loss = OnServerLoss::kFail;
   uint32_t min_workers = 1;  // the job does not continue with fewer workers; at least 1
   uint32_t max_workers = 0;  // the number of seats of workers; 0: as many as `workers`, which it also is at least
   // With kWait: whether the others stand still, at a border, until another worker has taken the place of a lost one.
   bool stands_still = false;
-  Millis rejoin_timeout_ms = 60'000;  // with kWait: time within which another worker must ask to take the place
+  // Time within which another process must ask to take the place of a lost worker (kWait) or server.
+  Millis rejoin_timeout_ms = 60'000;
   // Whether the workers meet at a border as soon as one of them is gone, to divide what is left of the epoch.
   bool meets_on_change = false;
   std::string job_text;  // lines "key = value" on which every process must agree
@@ -97,6 +105,7 @@ struct Join {
   // Of a late worker: the incarnation with which this process had the seat that it has lost. It gets that seat again if
   // nobody has it, else any other. 0: it had none.
   Incarnation formerly = 0;
+  std::string address = {};  // of a server: where workers reach it
 };
 // The request to join ended before it was answered: the process is gone.
 struct Withdraw {
@@ -139,6 +148,12 @@ struct Viewed {
   Incarnation incarnation = 0;
   uint64_t number = 0;
 };
+// The versions of a server's durable snapshots. Replaces the server's earlier report.
+struct Snapshots {
+  Incarnation incarnation = 0;
+  std::vector<uint64_t> versions = {};
+  bool needs_none = false;  // whether the server has no slice of a parameter, so that it can go back to any version
+};
 struct BarrierEnter {
   Incarnation incarnation = 0;
   std::string name;
@@ -160,10 +175,14 @@ struct BarrierEnter {
   // and this request is answered with that border's barrier. The other members, except `incarnation`, do not count.
   bool joins = false;
   // Whether the worker is in the middle of a step that it cannot complete, because the group in which the workers add
-  // up their gradients has lost a member. The barrier is then a border. May differ between workers.
+  // up their gradients has lost a member, or because a server was lost. The barrier is then a border, or all go back
+  // with it (kGoBack). May differ between workers.
   bool is_torn = false;
   // Whether the worker has made all steps of its epoch. May differ between workers.
   bool is_whole = false;
+  // The largest version of the servers' snapshots to which this worker can go back; nullopt: it needs none, because it
+  // has joined since and takes the position from another worker. May differ between workers.
+  std::optional<uint64_t> kept = {};
   // The rank of a worker to which this one could not connect since its last barrier, although both must be in the
   // group.
   std::optional<uint32_t> unreached = {};
@@ -218,9 +237,9 @@ struct Tick {};
 struct Slept {
   Millis ms = 0;
 };
-using Event =
-    std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, LinksLost, Viewed,
-                 BarrierEnter, StopRequested, LeaveAsked, BorderAsked, Held, Done, GiveUp, ProcessEnded, Tick, Slept>;
+using Event = std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, LinksLost, Viewed,
+                           Snapshots, BarrierEnter, StopRequested, LeaveAsked, BorderAsked, Held, Done, GiveUp,
+                           ProcessEnded, Tick, Slept>;
 
 // ---- Effects, which the machine returns.
 
@@ -243,6 +262,9 @@ struct Prepare {
 // Answer the process's join with the table of nodes and the job.
 struct Admit {
   Node node;
+  // Of a server that takes the place of a lost one: how often the servers had gone back before (View::restores).
+  // Nullopt: it takes part from the start, or is a worker.
+  std::optional<uint64_t> restores = {};
 };
 // Answer the process's join with this error.
 struct Refuse {
@@ -299,6 +321,10 @@ struct ReleaseBarrier {
   std::vector<uint32_t> lost;
   // At a border: the number of the newest Hold. All workers have passed it, also those that it had not reached yet.
   uint64_t passed = 0;
+  // The version of the snapshots to which the servers have gone back, and the workers must go too; nullopt: they have
+  // not.
+  std::optional<uint64_t> restored = {};
+  uint64_t view = 0;  // with `restored`: the number of the view with the addresses of all servers
 };
 struct RepeatBarrier {
   Incarnation to = 0;
@@ -315,7 +341,8 @@ struct DeclareLost {
 struct DeclareLeft {
   Member member;
 };
-// A worker has joined the running job, and begins at the border whose barrier is about to end.
+// A worker has joined the running job, and begins at the border whose barrier is about to end. Or a server has taken
+// the place of a lost one.
 struct DeclareJoined {
   Member member;
 };
@@ -331,6 +358,11 @@ struct RefuseLeave {
   uint32_t rank = 0;
   std::string why;
 };
+// The servers go back to these snapshots; only for the log.
+struct DeclareRestore {
+  uint64_t version = 0;
+  bool others_keep = false;  // only those that take the place of lost ones go back, none to an earlier version
+};
 struct LogMissing {
   std::string what;
   std::vector<Member> missing;
@@ -341,7 +373,7 @@ struct End {
   std::optional<StopJob> failure;
 };
 using Effect = std::variant<Start, Prepare, Admit, Refuse, Reject, Tell, ReleaseBarrier, RepeatBarrier, DeclareLost,
-                            DeclareLeft, DeclareJoined, DeclareDropped, RefuseLeave, LogMissing, End>;
+                            DeclareLeft, DeclareJoined, DeclareDropped, DeclareRestore, RefuseLeave, LogMissing, End>;
 
 // What a machine has decided, as texts by key.
 using Decisions = std::map<std::string, std::string>;
@@ -369,7 +401,7 @@ class Machine {
   // answered come again, and all time limits start now. Code::kData: these are not the decisions of such a machine,
   // and this one is of no further use.
   Result<> restore(const Decisions& decisions, Millis now_ms);
-  // The lost workers that another one must replace (kWait) and whose seats nobody is about to take, sorted.
+  // The lost workers (kWait) and servers that others must replace and whose places nobody is about to take, sorted.
   [[nodiscard]] std::vector<Member> vacancies() const;
 
  private:
@@ -409,8 +441,11 @@ class Machine {
     bool has_left = false;
     Standing standing = Standing::kTakesPart;
     Millis standing_since_ms = 0;
-    uint64_t view = 0;                       // kKnown: the number of the view with its seat
-    uint64_t viewed = 0;                     // of a server: the newest view that it has acknowledged
+    uint64_t view = 0;                 // kKnown: the number of the view with its seat
+    uint64_t viewed = 0;               // of a server: the newest view that it has acknowledged
+    std::optional<uint64_t> restores;  // as in Admit
+    // Of a server: what it has said last, with sorted versions; nullopt: nothing since the scheduler came back.
+    std::optional<Snapshots> snapshots;
     std::optional<uint64_t> joined_barrier;  // number of the barrier with which it began to take part
     std::optional<uint64_t> steps_at_hold;   // number of steps that the worker had begun when it answered Hold
     uint64_t steps_begun = 0;                // number of steps that the worker has begun; valid once it is done
@@ -423,6 +458,7 @@ class Machine {
     uint64_t border = 0;                    // the largest number of a border for which a worker has come
     bool is_torn = false;                   // whether a worker has come in the middle of a step
     bool is_whole = false;                  // whether a worker has made all steps of its epoch
+    std::optional<uint64_t> kept;           // the smallest version that BarrierEnter::kept has named
     std::map<uint32_t, uint64_t> bytes_of;  // message sizes of the workers that have entered, indexed by rank
     uint64_t bytes = 0;                     // the sum of the values of bytes_of
     bool is_judged = false;                 // whether the connections that workers miss were counted
@@ -440,7 +476,7 @@ class Machine {
     Millis since_ms = 0;
     uint32_t times = 0;  // in so many barriers
   };
-  // A seat whose worker was lost and that another worker must take.
+  // A place whose process was lost and that another one must take.
   struct Vacancy {
     Millis since_ms = 0;
     std::string why;
@@ -456,6 +492,7 @@ class Machine {
   void handle(const Heartbeat& event, Out& out);
   void handle(const LinksLost& event, Out& out);
   void handle(const Viewed& event, Out& out);
+  void handle(const Snapshots& event, Out& out);
   void handle(const BarrierEnter& event, Out& out);
   void handle(const StopRequested& event, Out& out);
   void handle(const LeaveAsked& event, Out& out);
@@ -505,12 +542,21 @@ class Machine {
   void drop(Process& process, const std::string& why, Out& out);
   void drop_all(Out& out);
   [[nodiscard]] bool is_known_to_servers(uint64_t view) const;
+  // A server that takes the place of a lost one (membership_servers.cc).
+  void lose_server(const Process& process, const std::string& how, Out& out);
+  [[nodiscard]] std::optional<uint32_t> place_for_server(const Join& join) const;
+  void take_in_server(const Join& event, uint32_t rank, Out& out);
+  [[nodiscard]] std::vector<const Process*> servers_to_restore() const;
+  [[nodiscard]] std::optional<uint64_t> version_to_restore(const std::vector<const Process*>& servers) const;
+  [[nodiscard]] bool have_servers_gone_back(Out& out);
+  void restore_servers(Out& out);
   [[nodiscard]] uint64_t first_step(const Process& process) const;
   [[nodiscard]] bool is_at_border() const;
   [[nodiscard]] bool seat_newcomers(Out& out);
   [[nodiscard]] const Process* candidate(uint32_t rank) const;
   [[nodiscard]] std::vector<Member> awaited() const;
   void look_for_vacancies(Out& out);
+  void fail_vacant(const Member& member, const std::string& why, Out& out);
   void look_for_forgotten(Out& out);
   void end_leave(const Process& process, Out& out) const;
   void note_lost_seat(Process& process) const;
@@ -563,9 +609,12 @@ class Machine {
   std::optional<Barrier> barrier_;  // the open barrier
   Entering entering_;
   uint64_t barriers_released_ = 0;
-  View view_;                           // the newest; without seats before the start
-  Join first_;                          // of worker 0 at the start; late workers must have the same data
-  std::map<uint32_t, Vacancy> vacant_;  // indexed by rank
+  View view_;   // the newest; without seats before the start
+  Join first_;  // of worker 0 at the start; late workers must have the same data
+  std::map<uint32_t, Vacancy> vacant_, vacant_servers_;  // indexed by rank
+  // The numbers of the view that the servers acknowledge with a new report of their snapshots, and of the view with
+  // which they go back; 0: it is not published.
+  uint64_t report_view_ = 0, restore_view_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, CutPair> cut_pairs_;  // by the two ranks, the lower one first
   bool trains_ = false;                // whether a barrier that begins the training was released
   std::vector<uint32_t> stop_set_of_;  // the stop set of each seat, as in Ready

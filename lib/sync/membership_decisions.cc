@@ -161,8 +161,12 @@ struct Machine::Fields {
     archive(seat.incarnation, seat.state, seat.begin);
   }
   template <class Archive>
+  static void list(Archive& archive, ServerSeat& seat) {
+    archive(seat.incarnation, seat.is_live, seat.address);
+  }
+  template <class Archive>
   static void list(Archive& archive, View& view) {
-    archive(view.number, view.workers);
+    archive(view.number, view.workers, view.servers, view.restores, view.restored, view.must_restore);
   }
   template <class Archive>
   static void list(Archive& archive, Vacancy& vacancy) {
@@ -171,21 +175,21 @@ struct Machine::Fields {
   template <class Archive>
   static void list(Archive& archive, Join& join) {
     archive(join.incarnation, join.role, join.want_rank, join.records_train, join.records_val, join.lacks_index,
-            join.is_late, join.is_launched, join.data_hash, join.formerly);
+            join.is_late, join.is_launched, join.data_hash, join.formerly, join.address);
   }
   template <class Archive>
   static void list(Archive& archive, Process& process) {
     archive(process.join, process.arrival, process.rank, process.has_ended, process.is_lost, process.must_leave,
-            process.has_left, process.standing, process.view, process.viewed, process.joined_barrier,
+            process.has_left, process.standing, process.view, process.viewed, process.restores, process.joined_barrier,
             process.steps_begun, process.seats_lost_ms);
   }
   template <class Archive>
   static void list(Archive& archive, Machine& machine) {
     archive(machine.phase_, machine.arrivals_, machine.barriers_released_, machine.entering_.ranks,
-            machine.entering_.replaced, machine.entering_.view, machine.first_, machine.vacant_, machine.trains_,
-            machine.stop_set_of_, machine.stop_after_, machine.hold_, machine.meets_, machine.must_meet_,
-            machine.stop_waits_by_, machine.stop_requested_, machine.preempted_, machine.failure_.code,
-            machine.failure_.message);
+            machine.entering_.replaced, machine.entering_.view, machine.first_, machine.vacant_,
+            machine.vacant_servers_, machine.restore_view_, machine.trains_, machine.stop_set_of_, machine.stop_after_,
+            machine.hold_, machine.meets_, machine.must_meet_, machine.stop_waits_by_, machine.stop_requested_,
+            machine.preempted_, machine.failure_.code, machine.failure_.message);
   }
 
   template <class T>
@@ -227,7 +231,9 @@ Result<> Machine::restore(const Decisions& decisions, Millis now_ms) {
     process.heard_ms = process.standing_since_ms = now_ms;
     processes_[process.join.incarnation] = std::move(process);
   }
-  for (auto& [rank, vacancy] : vacant_) vacancy.since_ms = now_ms;
+  for (auto* vacant : {&vacant_, &vacant_servers_}) {
+    for (auto& [rank, vacancy] : *vacant) vacancy.since_ms = now_ms;
+  }
   if (is_whole && fits_settings()) return {};
   return fail(Code::kData, "the decisions about the job are not complete, or were made for a job of another size");
 }
@@ -243,6 +249,8 @@ bool Machine::fits_settings() const {
          (seats == settings_.seats() || (seats == 0 && phase_ != Phase::kRunning)) &&
          std::ranges::all_of(processes_, has_place) && std::ranges::all_of(entering_.ranks, is_seat) &&
          std::ranges::all_of(vacant_, [&](const auto& entry) { return is_seat(entry.first); }) &&
+         view_.servers.size() == (seats == 0 ? 0 : settings_.servers) &&
+         std::ranges::all_of(vacant_servers_, [&](const auto& entry) { return entry.first < view_.servers.size(); }) &&
          (stop_set_of_.empty() || stop_set_of_.size() == settings_.seats());
 }
 
@@ -251,6 +259,7 @@ std::vector<Member> Machine::vacancies() const {
   for (const auto& [rank, vacancy] : vacant_) {
     if (view_.workers[rank].state == Seat::State::kEmpty) empty.push_back({Role::kWorker, rank});
   }
+  for (const auto& [rank, vacancy] : vacant_servers_) empty.push_back({Role::kServer, rank});
   return empty;
 }
 

@@ -111,10 +111,10 @@ void Machine::handle(const Viewed& event, Out& out) {
 }
 
 bool Machine::is_known_to_servers(uint64_t view) const {
-  return std::ranges::all_of(processes_, [&](const auto& entry) {
-    const Process& process = entry.second;
-    return process.join.role != Role::kServer || process.has_ended || process.viewed >= view;
-  });
+  return vacant_servers_.empty() && std::ranges::all_of(processes_, [&](const auto& entry) {
+           const Process& process = entry.second;
+           return process.join.role != Role::kServer || process.has_ended || process.viewed >= view;
+         });
 }
 
 void Machine::admit_known(Out& out) {
@@ -235,12 +235,19 @@ void Machine::look_for_vacancies(Out& out) {
     const bool is_stopping = phase_ != Phase::kRunning && !is_before_border();
     if (is_stopping || now_ms_ - vacancy.since_ms < settings_.rejoin_timeout_ms) continue;
     if (view_.workers[rank].state != Seat::State::kEmpty) continue;
-    return fail_job(Code::kPeerLost,
-                    fmt::format("worker {} was lost: {}; no other worker has taken its place within {} s "
-                                "(--rejoin-timeout)",
-                                rank, vacancy.why, settings_.rejoin_timeout_ms / 1000.0),
-                    out);
+    return fail_vacant({Role::kWorker, rank}, vacancy.why, out);
   }
+  for (const auto& [rank, vacancy] : vacant_servers_) {
+    if (!runs() || now_ms_ - vacancy.since_ms < settings_.rejoin_timeout_ms) continue;
+    return fail_vacant({Role::kServer, rank}, vacancy.why, out);
+  }
+}
+
+void Machine::fail_vacant(const Member& member, const std::string& why, Out& out) {
+  fail_job(Code::kPeerLost,
+           fmt::format("{} was lost: {}; no other {} has taken its place within {} s (--rejoin-timeout)",
+                       to_text(member), why, to_text(member.role), settings_.rejoin_timeout_ms / 1000.0),
+           out);
 }
 
 }  // namespace dtrain::sync::membership

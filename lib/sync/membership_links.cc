@@ -15,7 +15,10 @@ void Machine::handle(const LinksLost& event, Out&) {
   if (process == nullptr || process->join.role != Role::kWorker || !started()) return;
   std::map<uint32_t, CutLink> links;
   for (const LostLink& link : event.links) {
-    if (link.server < settings_.servers) links[link.server] = {now_ms_ - std::min(now_ms_, link.lost_ms), link.why};
+    const Process* server = live(Member{Role::kServer, link.server});
+    if (server == nullptr) continue;
+    // What was lost before may be the connection to the server that had this rank then.
+    links[link.server] = {std::max(now_ms_ - std::min(now_ms_, link.lost_ms), server->standing_since_ms), link.why};
   }
   process->cut_links = std::move(links);
 }

@@ -33,6 +33,7 @@ std::optional<Refuse> Machine::objection(const Join& join) const {
 void Machine::handle(const Join& event, Out& out) {
   if (Process* process = known(event.incarnation)) return repeat_join(event, *process, out);
   if (event.is_late) return take_in(event, out);
+  if (const std::optional<uint32_t> rank = place_for_server(event)) return take_in_server(event, *rank, out);
   if (auto refusal = objection(event)) {
     out.push_back(std::move(*refusal));
     return;
@@ -65,7 +66,7 @@ void Machine::repeat_join(const Join& event, Process& process, Out& out) {
   } else if (process.has_ended) {
     out.push_back(Refuse{event.incarnation, Code::kPeerLost, "this worker no longer joins the job"});
   } else if (started() && process.standing != Standing::kKnown) {
-    out.push_back(Admit{node});  // again, because the answer was lost on its way
+    out.push_back(Admit{node, process.restores});  // again, because the answer was lost on its way
   }
 }
 
@@ -169,8 +170,13 @@ void Machine::handle(const Ready& event, Out& out) {
            "the job has {} seats for workers, but the stop sets cover {}", settings_.seats(), event.stop_set_of.size());
   stop_set_of_ = event.stop_set_of;
   view_.workers.assign(settings_.seats(), Seat{.incarnation = 0, .state = Seat::State::kEmpty});
+  view_.servers.resize(settings_.servers);
   for (const auto& [incarnation, process] : processes_) {
-    if (process.join.role == Role::kWorker) view_.workers[process.rank] = Seat{.incarnation = incarnation};
+    if (process.join.role == Role::kWorker) {
+      view_.workers[process.rank] = Seat{.incarnation = incarnation};
+    } else {
+      view_.servers[process.rank] = {.incarnation = incarnation, .address = process.join.address};
+    }
   }
   phase_ = Phase::kRunning;
   phase_since_ms_ = now_ms_;

@@ -10,18 +10,27 @@ namespace dtrain::sync::seat {
 void Server::on(const View& view, std::vector<ServerEffect>& out) {
   using State = Seat::State;
   if (view.number <= view_.number) return;
+  const bool restores = view.restores > view_.restores;
   const size_t known = std::min(view.workers.size(), view_.workers.size());
   for (uint32_t rank = 0; rank < known; rank++) {
     const Seat &was = view_.workers[rank], &is = view.workers[rank];
     const bool is_same = was.state != State::kEmpty && is.state != State::kEmpty && was.incarnation == is.incarnation;
-    if (was.state != State::kEmpty && !is_same) {
-      out.emplace_back(EndStreams{rank});
-      if (was.is_live()) out.emplace_back(LeaveRounds{rank});
-    }
-    if (is.state != State::kEmpty && !is_same) out.emplace_back(AdmitStreams{rank, is.incarnation});
+    if (was.state != State::kEmpty && (restores || !is_same)) out.emplace_back(EndStreams{rank, is_same});
+    if (was.is_live() && !is_same) out.emplace_back(LeaveRounds{rank});
+    if (is.state != State::kEmpty && !is_same && !restores) out.emplace_back(AdmitStreams{rank, is.incarnation});
     if (is.is_live() && !(is_same && was.is_live())) out.emplace_back(JoinRounds{rank, is.begin});
   }
+  if (restores) restore(view, out);
   view_ = view;
+}
+
+// No message from before the restore can arrive after it, because every stream that may carry one has ended.
+void Server::restore(const View& view, std::vector<ServerEffect>& out) {
+  out.emplace_back(Restore{view.restored});
+  for (uint32_t rank = 0; rank < view.workers.size(); rank++) {
+    const Seat& seat = view.workers[rank];
+    if (seat.state != Seat::State::kEmpty) out.emplace_back(AdmitStreams{rank, seat.incarnation});
+  }
 }
 
 Worker::Request Worker::ask(uint64_t incarnation) {

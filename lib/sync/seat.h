@@ -16,6 +16,7 @@ namespace dtrain::sync::seat {
 // can arrive after the Leave that follows.
 struct EndStreams {
   uint32_t rank = 0;
+  bool returns = false;  // whether the same process is accepted again afterwards (Restore)
   bool operator==(const EndStreams&) const = default;
 };
 // No round of any slice waits for this rank anymore (sync::Leave).
@@ -36,15 +37,25 @@ struct JoinRounds {
   uint64_t begin = 0;
   bool operator==(const JoinRounds&) const = default;
 };
-using ServerEffect = std::variant<EndStreams, LeaveRounds, AdmitStreams, JoinRounds>;
+// Every slice of a parameter goes back to the snapshot of this version, with the ranks that take part. All streams have
+// ended.
+struct Restore {
+  uint64_t version = 0;
+  bool operator==(const Restore&) const = default;
+};
+using ServerEffect = std::variant<EndStreams, LeaveRounds, AdmitStreams, JoinRounds, Restore>;
 
 class Server {
  public:
+  // `start`: what the server has carried out already. One that takes the place of a lost server has carried out
+  // nothing.
   explicit Server(View start) : view_(std::move(start)) {}
   // Appends the effects to `out`, in the order in which to carry them out. The server then acknowledges the view.
   void on(const View& view, std::vector<ServerEffect>& out);
 
  private:
+  static void restore(const View& view, std::vector<ServerEffect>& out);
+
   View view_;  // the newest
 };
 

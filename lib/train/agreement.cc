@@ -100,7 +100,8 @@ Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, const OwnEnd
                               .border = coordinator.border(),
                               .saves = own.saves,
                               .is_torn = own.is_torn,
-                              .is_whole = own.is_whole};
+                              .is_whole = own.is_whole,
+                              .kept = own.kept};
   DT_TRY(const std::vector<job::EpochEnd> all, coordinator.all_gather("the end of an epoch or of the job", message));
   return agreed_end(all);
 }

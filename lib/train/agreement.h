@@ -54,6 +54,8 @@ struct OwnEnd {
   bool saves = false;     // whether it writes the checkpoints and one is due
   bool is_torn = false;   // whether it cannot complete its step, see kvstore::WorkerGroup
   bool is_whole = false;  // whether it has made all steps of the epoch
+  // The newest version of the servers' snapshots to which it can go back; nullopt: none limits it.
+  std::optional<uint64_t> kept = {};
 };
 Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, const OwnEnd& own);
 // The same for a worker that joins the running job: waits until the others meet at a border, and takes part from there.

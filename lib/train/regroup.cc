@@ -87,7 +87,7 @@ Result<> Regrouper::hand_out(const sync::Policy& policy) {
   }
   DT_TRY(const std::vector<job::NewGroups> all,
          coordinator_.all_gather("the new groups", told, job::stop_sets(policy)));
-  groups_->set_next_step(all.front().next_step);
+  if (all.front().next_step > 0) groups_->set_next_step(all.front().next_step);
   return {};
 }
 

@@ -34,6 +34,8 @@ class Regrouper {
 
   // The number of workers in this worker's group.
   [[nodiscard]] int64_t members() const;
+  // The policy of the job with the present groups.
+  [[nodiscard]] const sync::Policy& policy() const { return spec_.policy; }
 
  private:
   Result<> hand_out(const sync::Policy& policy);

@@ -44,6 +44,10 @@ struct TrainSpec {
   // Whether the run goes back when a lost worker has been replaced (rollback.h). The same on all workers, which have
   // the same weights and are served by servers.
   bool goes_back = false;
+  // The servers take a snapshot of each version that this number divides, and if one of them is lost, another one takes
+  // its place. 0: the run ends.
+  uint64_t snapshot_every = 0;
+  bool all_go_back = true;  // whether the run then goes back to such a version, or else continues where it is
   // Where the run starts, from --load-epoch or --resume; nullopt: with newly drawn weights.
   std::optional<StartFrom> start_from;
   std::string pretrained;            // the .params file to fine-tune, used only without start_from; empty: none

@@ -18,6 +18,7 @@
 #include "train/reporter.h"
 #include "train/rollback.h"
 #include "train/saver.h"
+#include "train/server_return.h"
 #include "train/step.h"
 #include "train/thread_tuner.h"
 #include "train/validation.h"
@@ -49,6 +50,9 @@ class Trainer::Impl {
   Result<Went> train_step();
   Result<bool> may_begin_step();
   Result<> mend(const Error& error);
+  Result<> follow_servers();
+  Result<> continue_with_servers();
+  [[nodiscard]] Start own_position() const;
   Result<bool> settle_in();
   Result<bool> epoch_is_over();
   Result<Next> agree_on_next(bool is_whole);
@@ -63,6 +67,7 @@ class Trainer::Impl {
   Result<> save_within_epoch();
   void adopt(RecordDivision now, std::vector<uint32_t> live);
   Result<bool> share_weights();
+  Result<bool> share_weights_once();
   Result<const data::LoadedBatch*> next_batch();
   Result<> start_pass(int64_t pass, int64_t batch);
   Result<> pace();
@@ -96,6 +101,7 @@ class Trainer::Impl {
   RateControl rate_control_;
   Saver saver_;
   GroupRenewal renewal_;
+  ServerReturn server_return_;
   Regrouper regrouper_;
   Monitor monitor_;
   std::optional<ThreadTuner> tuner_;
@@ -163,6 +169,14 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
                 .steps = step_runner_,
                 .metrics = reporter_.training_metrics(),
                 .log = parts_.log}),
+      server_return_({.snapshot_every = spec_.snapshot_every,
+                      .all_go_back = spec_.all_go_back,
+                      .store = parts_.store,
+                      .coordinator = parts_.coordinator,
+                      .clock = clock_,
+                      .steps = step_runner_,
+                      .metrics = reporter_.training_metrics(),
+                      .log = parts_.log}),
       regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log),
       monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.log) {
   if (spec_.tune_decoders) tuner_.emplace(*spec_.tune_decoders);
@@ -249,6 +263,7 @@ Result<> Trainer::Impl::begin() {
     DT_TRY_VOID(saver_.save_last({std::move(start.metric_sums), std::move(start.loss_scales)}));
     DT_TRY_VOID(saver_.finish());
   }
+  if (server_return_.is_due()) server_return_.keep(own_position(), job_text_);
   return parts_.divide ? parts_.coordinator.begin_training(agreed.position.updates) : Result<>();
 }
 
@@ -261,26 +276,32 @@ Result<> Trainer::Impl::begin_from(const AgreedStart& agreed) {
 // Begins at the border at which the others let this worker join.
 Result<> Trainer::Impl::join() {
   DT_TRY(const AgreedEnd border, join_at_border(parts_.coordinator), "joining the job");
+  server_return_.join();
   const bool is_in_group = parts_.store.worker_group() != nullptr;
   if (is_in_group) DT_TRY_VOID(take_over({}));
   DT_TRY_VOID(renewal_.join(), "joining the group of workers");
   const std::vector<uint32_t> live = parts_.coordinator.live();
   DT_TRY(RecordDivision now, parts_.divide(live), "dividing the records among {} workers", live.size());
-  DT_TRY(AgreedStart agreed, welcome(renewal_.take_newcomers(), now), "joining the job");
+  const std::set<uint32_t> newcomers = renewal_.take_newcomers();
+  DT_TRY(AgreedStart agreed, welcome(newcomers, now), "joining the job");
   Position& at = agreed.position;
   const bool has_own_steps = agreed.goes_back || now.epoch.ends_after_fixed_steps;
   if (!has_own_steps) at.own_steps = static_cast<uint64_t>(now.epoch.steps_until(at.epoch) + at.step);
   clock_.seek(agreed, now.epoch);
+  server_return_.note_newcomers(newcomers);
   DT_TRY_VOID(seek(agreed));
   adopt(std::move(now), live);
   began_with_model_ = agreed.began_with_model;
   parts_.coordinator.pass_border(border.border);
   must_save_ = border.saves && !agreed.goes_back;
   bool is_complete = true;
+  Result<> taken;
   if (!is_in_group) {
-    DT_TRY_VOID(take_over(agreed), "getting the weights of the others");
+    taken = take_over(agreed);
+    const bool is_torn = !taken && server_return_.may_continue_after(taken.error());
+    if (!taken && !is_torn) return tl::unexpected(Error(taken.error()).with("getting the weights of the others"));
     DT_TRY(const uint64_t next, parts_.store.next_step());
-    clock_.skip_to_update(next);
+    if (!is_torn) clock_.skip_to_update(next);
   } else if (agreed.goes_back) {
     DT_TRY(is_complete, give_back(agreed), "getting the weights of the others");
   } else {
@@ -290,7 +311,8 @@ Result<> Trainer::Impl::join() {
   parts_.log.info("joined the job in epoch {}, at step {}; {} workers take part now", at.epoch + 1, at.step,
                   live.size());
   DT_TRY_VOID(begin_from(agreed));
-  return rate_control_.follow_batch();
+  DT_TRY_VOID(rate_control_.follow_batch());
+  return taken ? Result<>() : mend(taken.error());
 }
 
 Result<TrainOutcome> Trainer::Impl::run() {
@@ -364,13 +386,77 @@ Result<Trainer::Impl::Went> Trainer::Impl::train_step() {
   return Went::kStep;
 }
 
-// After an error: if the workers' group has lost a member, continues with the others; otherwise returns the error.
+// After an error: if the workers' group has lost a member, continues with the others, and if a lost server is replaced,
+// with that one; otherwise returns the error.
 Result<> Trainer::Impl::mend(const Error& error) {
+  if (server_return_.may_continue_after(error)) {
+    DT_TRY_VOID(server_return_.meet(error));
+    return follow_servers();
+  }
   if (!renewal_.may_continue_after(error)) return tl::unexpected(error);
   DT_TRY_VOID(renewal_.meet(error));
   must_save_ = false;  // as on the others: nobody saves where the group was made anew
   DT_TRY_VOID(settle_in());
   return {};
+}
+
+// The servers have gone back, because one of them was replaced: so do all workers, with the weights of the servers. If
+// another server is lost before all workers have them, they go back once more.
+Result<> Trainer::Impl::follow_servers() {
+  // A border that this worker has reached is none for those that have not.
+  if (const uint64_t border = parts_.coordinator.border(); border > 0) parts_.coordinator.pass_border(border);
+  if (!spec_.all_go_back) return continue_with_servers();
+  const Position from = clock_.position();
+  for (bool have_all = false; !have_all;) {
+    DT_TRY(const AgreedStart to, server_return_.agree_on_position(job_text_, clock_.rule()), "going back");
+    clock_.go_back(to, clock_.rule());
+    DT_TRY_VOID(seek(to));
+    reporter_.go_back();
+    rate_control_.go_back(to.rate_factor);
+    must_save_ = must_stop_ = is_ahead_ = false;
+    DT_TRY(have_all, server_return_.agree_on_success(take_over(to)), "getting the weights of the snapshots");
+    if (!have_all) continue;
+    server_return_.restore_statistics();
+    server_return_.settle(own_position(), job_text_);
+    parts_.log.info(
+        "a lost server was replaced: the run goes back from epoch {}, step {} to epoch {}, step {}, and repeats {} "
+        "steps",
+        from.epoch + 1, from.step, to.position.epoch + 1, to.position.step, from.updates - to.position.updates);
+    DT_TRY_VOID(parts_.coordinator.begin_training(to.position.updates));
+    DT_TRY_VOID(saver_.begin(to));
+  }
+  return rate_control_.follow_batch();
+}
+
+// A server was replaced, and only that one has gone back: the workers continue where they are, with the weights of all
+// servers.
+Result<> Trainer::Impl::continue_with_servers() {
+  for (bool have_all = false; !have_all;) {
+    must_save_ = must_stop_ = is_ahead_ = is_reading_ = false;
+    DT_TRY(have_all, server_return_.align(regrouper_.policy()), "continuing with another server");
+    if (!have_all) continue;
+    AgreedStart here;
+    here.position = clock_.position();
+    here.rate_factor = rate_control_.factor();
+    DT_TRY(have_all, server_return_.agree_on_success(take_over(here)), "getting the weights of all servers");
+    server_return_.restore_statistics();
+  }
+  const Position at = clock_.position();
+  parts_.log.info("a lost server was replaced: the run continues in epoch {}, at step {}", at.epoch + 1, at.step);
+  DT_TRY(const uint64_t next, parts_.store.next_step());
+  DT_TRY_VOID(parts_.coordinator.begin_training(next));
+  return rate_control_.follow_batch();
+}
+
+// What all workers know about the position of the run.
+Start Trainer::Impl::own_position() const {
+  Start start;
+  start.position = clock_.position();
+  start.rest = clock_.rest();
+  start.rate_factor = rate_control_.factor();
+  start.best = saver_.best();
+  start.kept_epochs = saver_.kept_epochs();
+  return start;
 }
 
 // After the workers have met somewhere in the epoch: those that are there now divide the rest of it, or go back; see
@@ -412,6 +498,7 @@ Result<> Trainer::Impl::step() {
            clock_.own_steps());
   reporter_.note_rate();
   renewal_.begin_step(batch->count);
+  if (server_return_.is_due()) server_return_.keep(own_position(), job_text_);
   if (!is_ahead_) DT_TRY_VOID(step_runner_.launch(*batch, clock_.updates(), clock_.ends_update()));
   if (saver_.is_due()) parts_.coordinator.request_border();
   const Result<> launched = launch_next();
@@ -523,7 +610,12 @@ Result<Trainer::Impl::Next> Trainer::Impl::agree_on_next(bool is_whole) {
     DT_TRY_VOID(mend(complete.error()));
     return Next::kContinueEpoch;
   }
-  DT_TRY(const AgreedEnd end, clock_.agree_on_end({.stopping = stops, .saves = saver_.is_due()}));
+  DT_TRY(const AgreedEnd end,
+         clock_.agree_on_end({.stopping = stops, .saves = saver_.is_due(), .kept = server_return_.kept()}));
+  if (parts_.coordinator.restored()) {
+    DT_TRY_VOID(follow_servers());
+    return Next::kGoBack;
+  }
   if (end.border > 0) parts_.coordinator.pass_border(end.border);
   must_save_ = end.saves;
   if (end.some_stop && !end.is_torn) return Next::kStop;
@@ -561,6 +653,7 @@ Result<> Trainer::Impl::divide_among_live() {
 Result<bool> Trainer::Impl::divide_rest_among_live() {
   const std::vector<uint32_t> live = parts_.coordinator.live();
   const std::set<uint32_t> newcomers = renewal_.take_newcomers();
+  server_return_.note_newcomers(newcomers);
   const bool loses_bits = spec_.goes_back && renewal_.is_mixed();
   if (live == divided_among_ && newcomers.empty() && !loses_bits) return false;
   DT_TRY(RecordDivision now, parts_.divide(live), "dividing the rest of epoch {} among {} workers",
@@ -588,12 +681,7 @@ Result<bool> Trainer::Impl::divide_rest_among_live() {
 }
 
 Result<AgreedStart> Trainer::Impl::welcome(const std::set<uint32_t>& newcomers, const RecordDivision& now) {
-  Start start;
-  start.position = clock_.position();
-  start.rest = clock_.rest();
-  start.rate_factor = rate_control_.factor();
-  start.best = saver_.best();
-  start.kept_epochs = saver_.kept_epochs();
+  const Start start = own_position();
   return welcome_newcomers(parts_.coordinator, newcomers,
                            {.start = start,
                             .continues_checkpoints = true,
@@ -690,10 +778,18 @@ void Trainer::Impl::adopt(RecordDivision now, std::vector<uint32_t> live) {
       now.epoch.samples_per_update, now.epoch.steps_per_update);
 }
 
-// Gives all workers the same model, which is also the one in the checkpoint. False: the workers' group was made anew
-// meanwhile, so that they do not have it yet.
+// Gives all workers the same model, which is also the one in the checkpoint. False: they do not have it yet, because
+// the workers' group was made anew meanwhile, or because they have gone back with the servers.
 Result<bool> Trainer::Impl::share_weights() {
   const Span span(timeline(), "share weights and statistics", "epoch");
+  Result<bool> shared = share_weights_once();
+  if (!server_return_.may_go_back()) return shared;
+  DT_TRY(const bool have_all, server_return_.agree_on_success(shared ? Result<>() : tl::unexpected(shared.error())));
+  if (!have_all) DT_TRY_VOID(follow_servers());
+  return have_all;
+}
+
+Result<bool> Trainer::Impl::share_weights_once() {
   DT_TRY_VOID(step_runner_.wait_for_weights());
   DT_TRY_VOID(parts_.store.refresh(), "fetching the newest weights");
   DT_TRY_VOID(clock_.read_samples());
@@ -717,7 +813,7 @@ Result<> Trainer::Impl::save_within_epoch() {
   return clock_.wait_for_others();
 }
 
-// Returns false if the epoch does not count, because a worker was lost and the run goes back.
+// Returns false if the epoch does not count, because a worker or server was lost and the run goes back.
 Result<bool> Trainer::Impl::end_epoch() {
   const int64_t epoch = clock_.position().epoch;
   const SteadyTime begin = std::chrono::steady_clock::now();
@@ -727,6 +823,7 @@ Result<bool> Trainer::Impl::end_epoch() {
   for (;;) {
     DT_TRY(const bool is_shared, share_weights(), "ending epoch {}", epoch + 1);
     if (is_shared) break;
+    if (server_return_.may_go_back() && spec_.all_go_back) return false;
     DT_TRY_VOID(divide_among_live());
   }
   DT_TRY(const bool is_saved, save_and_evaluate());
@@ -818,7 +915,9 @@ Result<> Trainer::Impl::check_validation_loss() {
 template <class Copy>
 Result<> Trainer::Impl::save(const Copy& copy) {
   const SteadyTime begin = std::chrono::steady_clock::now();
-  DT_TRY_VOID(copy());
+  Result<> copied = copy();
+  if (!copied && !server_return_.may_continue_after(copied.error())) return copied;
+  if (!copied) parts_.log.warn("no checkpoint is written now, because a server was lost");
   reporter_.time_phase(Phase::kCheckpoint, begin);
   return {};
 }

@@ -194,7 +194,7 @@ TEST_CASE("an old scheduler that wakes up ends itself, and the job continues wit
   old.signal(SIGSTOP);
   std::filesystem::remove(state.path("scheduler.lock"));
   LoopbackJob::Member& newer =
-      job.start("scheduler", 0, command_line("--state-dir", state.path()), "", {"DTRAIN_SCHEDULER_RETURNS=1"});
+      job.start("scheduler", 0, command_line("--state-dir", state.path()), "", {"DTRAIN_RETURNS=1"});
   await_output(*newer.process, "dtrain scheduler ", kRunSeconds);
   to_scheduler.redirect(port_of(address_in(newer.process->output())));
   await_output(*newer.process, "live ", kRunSeconds);

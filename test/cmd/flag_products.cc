@@ -65,14 +65,15 @@ DT_DUMPED(MetricSpec, top_k, losses, heads, labels)
 DT_DUMPED(StartFrom, prefix, epoch)
 DT_DUMPED(Decoders, threads, cores, are_tuned)
 DT_DUMPED(train::ThreadTuner::Options, threads, threads_max, settle_steps)
-DT_DUMPED(TrainSpec, num_epochs, batch_size, epoch, regroup, metrics, on_nan, loss_scale, optimizer, schedule, rate_follows_batch, initializer, seed, job_hash, job_text, joins, goes_back, start_from, pretrained, pretrained_note, save_prefix, save_period, save_every_s, save_optimizer_states, keep, eval_batches_interval, decoders, tune_decoders, monitor, disp_batches, log_format, metrics_path, data_can_be_learned, usual_rate, time_batches_after, log_time_to)
+DT_DUMPED(TrainSpec, num_epochs, batch_size, epoch, regroup, metrics, on_nan, loss_scale, optimizer, schedule, rate_follows_batch, initializer, seed, job_hash, job_text, joins, goes_back, snapshot_every, all_go_back, start_from, pretrained, pretrained_note, save_prefix, save_period, save_every_s, save_optimizer_states, keep, eval_batches_interval, decoders, tune_decoders, monitor, disp_batches, log_format, metrics_path, data_can_be_learned, usual_rate, time_batches_after, log_time_to)
 DT_DUMPED(role::TrainingOptions, trainer, device_batches, training, inference, training_data, validation_data)
 DT_DUMPED(DeviceStoreOptions, update_at, rule, bucket_begin, threads, samples_differ, gradients_are_summed, timeline, make_group, members, joins)
 DT_DUMPED(DistStoreOptions, rank, incarnation, placement, bucket_begin, rule, sums_only, update_threads, timeline, log, skips_steps, workers_differ)
-DT_DUMPED(ShardOptions, server, placement, parameters, rule, sums_only, policy, deterministic, weight, on_report, on_update, on_rate, on_corrupt, on_not_finite, on_failure, trace, tracer, threads)
+DT_DUMPED(kvstore::SnapshotOptions, every, directory, job, life, on_durable, on_failure, log, fault, on_write)
+DT_DUMPED(ShardOptions, server, placement, parameters, rule, sums_only, policy, deterministic, weight, on_report, on_update, on_rate, on_corrupt, on_not_finite, on_failure, trace, tracer, threads, snapshots)
 DT_DUMPED(job::Store, sum, servers, update, scheme)
 DT_DUMPED(job::JobPlan, store, policy, same_weights, stop_set_of, servers_only_sum, samples_per_epoch, epoch_of)
-DT_DUMPED(sync::membership::Settings, workers, servers, on_worker_loss, min_workers, max_workers, stands_still, rejoin_timeout_ms, meets_on_change, job_text, start_timeout_ms, heartbeat_timeout_ms, reconnect_ms, log_missing_first_ms, log_missing_every_ms, barrier_bytes_max, drain_ms, leave_ms, lost_seats_max, lost_seats_ms)
+DT_DUMPED(sync::membership::Settings, workers, servers, on_worker_loss, on_server_loss, min_workers, max_workers, stands_still, rejoin_timeout_ms, meets_on_change, job_text, start_timeout_ms, heartbeat_timeout_ms, reconnect_ms, log_missing_first_ms, log_missing_every_ms, barrier_bytes_max, drain_ms, leave_ms, lost_seats_max, lost_seats_ms)
 DT_DUMPED(rpc::Tls, certificate, key, authority)
 DT_DUMPED(rpc::Security, token, build_id, allow_mixed_builds, tls)
 DT_DUMPED(rpc::ControlOptions, scheduler, security, incarnation, seat, start_timeout, heartbeat_interval, heartbeat_timeout, scheduler_grace, tracer, registry, fail_points)
@@ -289,6 +290,7 @@ void add_launch(const job::Flags& flags, const job::Environment& environment, Pr
   dump(to, "launcher.limits", processes.limits);
   dump(to, "launcher.is_for_people", processes.is_for_people);
   dump(to, "launcher.may_lose_workers", processes.may_lose_workers);
+  dump(to, "launcher.may_lose_servers", processes.may_lose_servers);
   dump(to, "launcher.replacements", processes.replacement ? processes.replacements_max : -1);
   if (processes.returning_scheduler) {
     dump(to, "launcher.returning_scheduler", processes.returning_scheduler("HOST:1", 1));

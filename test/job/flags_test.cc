@@ -213,11 +213,18 @@ TEST_CASE("flags for clusters are refused where they have no effect", "[job]") {
              Contains("hosts are not known"));
   CHECK_THAT(refused({"-n", "2", "--state-dir", "state"}), Contains("--state-dir") && Contains("--max-restarts N"));
   CHECK(parsed({"-n", "2", "--state-dir", "state", "--max-restarts", "2"}).launch.state_dir == "state");
+  CHECK(parsed({"-n", "2", "--snapshot-every", "50"}).job.scheme.snapshot_every == 50);
+  CHECK_THAT(refused({"-n", "2", "--kv-store", "allreduce", "--snapshot-every", "50"}), Contains("no servers"));
+  CHECK_THAT(refused({"-n", "2", "--update-on", "worker", "--snapshot-every", "50"}), Contains("no weights"));
+  for (const char* store : {"dist_async", "dist_ssync", "dist_gsync"}) {
+    CHECK(parsed({"-n", "2", "--cpus", "2", "--kv-store", store, "--snapshot-every", "50"}).job.scheme.snapshot_every ==
+          50);
+  }
   CHECK(parsed({"-n", "2", "--launcher", "print", "--queue", "q", "--image", "i"}).batch.queue == "q");
 }
 
 TEST_CASE("flags and values that are not in this version are refused by name", "[job]") {
-  CHECK_THAT(refused({"--snapshot-every", "3"}), Contains("--snapshot-every is not in this version"));
+  CHECK_THAT(refused({"--inflight-bytes", "3"}), Contains("--inflight-bytes is not in this version"));
   CHECK_THAT(refused({"--dtype", "float16"}), Contains("float32") && Contains("bfloat16"));
   CHECK_THAT(refused({"--dtype", "bfloat16"}), Contains("float32"));
   CHECK_THAT(refused({"--widen-factor", "0"}), Contains("--widen-factor"));
@@ -257,7 +264,7 @@ TEST_CASE("unknown and malformed entries of a config file are errors", "[job]") 
   CHECK_THAT(refused(with("lr = \n")), Contains("c.toml:1"));
   CHECK_THAT(refused(with("config = 'other.toml'\n")), Contains("cannot name another"));
   CHECK_THAT(refused(with("batch-size = 0\n")), Contains("c.toml:1") && Contains("--batch-size"));
-  CHECK_THAT(refused(with("snapshot-every = 1\n")), Contains("not in this version"));
+  CHECK_THAT(refused(with("inflight-bytes = 1\n")), Contains("not in this version"));
   CHECK_THAT(refused({"--config", dir.path("none.toml")}, Code::kNotFound), Contains("none.toml"));
 }
 

@@ -70,8 +70,8 @@ TEST_CASE("a scheduler is started again at its old port if it keeps its decision
       proc::shell_line(again.arguments) ==
       "/opt/dtrain -n 2 -s 1 --state-dir state --role scheduler --rank 0 --run-dir runs/x --advertise 127.0.0.1 --port "
       "4711");
-  CHECK(has(again.environment, "DTRAIN_SCHEDULER_RETURNS=2"));
-  CHECK_FALSE(has(job.scheduler.environment, "DTRAIN_SCHEDULER_RETURNS=2"));
+  CHECK(has(again.environment, "DTRAIN_RETURNS=2"));
+  CHECK_FALSE(has(job.scheduler.environment, "DTRAIN_RETURNS=2"));
   flags.launch.state_dir.clear();
   CHECK(job_with(flags).returning_scheduler == nullptr);
 }
@@ -286,7 +286,7 @@ TEST_CASE("the worker in the place of a lost one runs on its host, or on a spare
   CHECK(job.other_hosts[3].name == "d:22");
   CHECK(job.spare_hosts == std::vector<size_t>{3, 4});
   const auto of = [&](std::optional<size_t> spare) {
-    const Command command = job.replacement("10.0.0.9:4711", 1, spare);
+    const Command command = job.replacement("10.0.0.9:4711", "worker", 1, spare);
     CHECK(has(command.environment, "DTRAIN_LAUNCHED=1"));
     return fmt::format("{} {} {}", command.host_number, command.host, proc::shell_line(command.arguments));
   };
@@ -294,6 +294,26 @@ TEST_CASE("the worker in the place of a lost one runs on its host, or on a spare
   CHECK(of(std::nullopt) == "1 a " + start + "--gpus 0 --scheduler 10.0.0.9:4711");
   CHECK(of(0) == "3 c " + start + "--gpus 0 --scheduler 10.0.0.9:4711");
   CHECK(of(1) == "4 d " + start + "--gpus 4,5 --scheduler 10.0.0.9:4711");
+}
+
+TEST_CASE("the server in the place of a lost one is started as the first one was, on its host or a spare one",
+          "[launch]") {
+  job::Flags flags = two_by_one();
+  flags.job.scheme.snapshot_every = 50;
+  CHECK_FALSE(ssh_job(flags).replacement);
+  CHECK(ssh_job(flags).may_lose_servers);
+  flags.launch.max_restarts = 3;
+  const Job job = ssh_job(flags);
+  CHECK(job.replacements_max == 3);
+  const auto of = [&](std::optional<size_t> spare) {
+    const Command command = job.replacement("10.0.0.9:4711", "server", 0, spare);
+    CHECK(has(command.environment, "DTRAIN_RETURNS=1"));
+    return fmt::format("{} {} {}", command.host_number, command.host, proc::shell_line(command.arguments));
+  };
+  const std::string start =
+      "/work/build/dtrain -n 2 -s 1 --role server --rank 0 --run-dir runs/x --scheduler 10.0.0.9:4711";
+  CHECK(of(std::nullopt).ends_with(start));
+  CHECK(of(0) == "3 c " + start);
 }
 
 // The expected text shows every command line that would be run; the values of variables may be secrets.

@@ -320,7 +320,7 @@ TEST_CASE("the place of a worker whose host is lost is taken on the spare hosts,
   job.may_lose_workers = true;
   job.replacements_max = 9;
   job.spare_hosts = {3, 4};
-  job.replacement = [&](const std::string&, int rank, std::optional<size_t> spare) {
+  job.replacement = [&](const std::string&, const std::string&, int rank, std::optional<size_t> spare) {
     Command command = shell(dir, "worker", rank, "mark on-$0; echo ready; sleep 1000 & wait");
     command.host_number = spare ? job.spare_hosts[*spare] : 2;
     command.host = job.other_hosts[command.host_number - 1].name;

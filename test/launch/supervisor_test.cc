@@ -91,7 +91,7 @@ TEST_CASE("a worker that ends before it has taken the place of a lost one is sta
                    kPatient);
   job.may_lose_workers = true;
   job.replacements_max = 5;
-  job.replacement = [&](const std::string& address, int rank, std::optional<size_t>) {
+  job.replacement = [&](const std::string& address, const std::string&, int rank, std::optional<size_t>) {
     return shell(dir, "worker", rank,
                  "echo asks " + address +
                      "; [ -e once ] || { mark once; exit 3; }; [ -e twice ] || { mark twice; "
@@ -104,6 +104,25 @@ TEST_CASE("a worker that ends before it has taken the place of a lost one is sta
   CHECK_FALSE(contains(launcher.output(), "(4 of 5"));
 }
 
+TEST_CASE("a lost worker that had joined from elsewhere, and a lost server, are replaced", "[launch]") {
+  const TempDir dir;
+  Job job = job_of(dir,
+                   {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; echo dtrain replace "
+                                 "worker 12; echo dtrain replace server 1; await worker; await server; mark done",
+                    .workers = {"await done"}},
+                   kPatient);
+  job.may_lose_workers = true;
+  job.replacements_max = 5;
+  job.replacement = [&](const std::string&, const std::string& role, int rank, std::optional<size_t>) {
+    return shell(dir, role.c_str(), rank, "mark " + role + "; await done");
+  };
+  Launcher launcher(job);
+  CHECK(launcher.wait() == 0);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(), "another worker 12 is started on here"));
+  CHECK(contains(launcher.output(), "another server 1 is started on here"));
+}
+
 TEST_CASE("a worker that is refused the place of a lost one is not started again", "[launch]") {
   const TempDir dir;
   const std::string start =
@@ -113,7 +132,7 @@ TEST_CASE("a worker that is refused the place of a lost one is not started again
       job_of(dir, {.scheduler = start + end, .workers = {"await live; kill -9 $$", "await done; exit 5"}}, kPatient);
   job.may_lose_workers = true;
   job.replacements_max = 5;
-  job.replacement = [&](const std::string&, int rank, std::optional<size_t>) {
+  job.replacement = [&](const std::string&, const std::string&, int rank, std::optional<size_t>) {
     return shell(dir, "worker", rank, "echo 'error [usage] other data' >&2; exit 2");
   };
   const bool is_taken = GENERATE(false, true);  // whether another worker has taken the place meanwhile

@@ -7,6 +7,7 @@
 #include "rpc/channel.h"
 #include "rpc/contribution.h"
 #include "rpc/job.h"
+#include "rpc/scheduler_messages.h"
 #include "rpc/status.h"
 #include "scheduler.grpc.pb.h"
 #include "support/catch.h"
@@ -64,7 +65,7 @@ TEST_CASE("every kind of message is decoded as it was encoded", "[rpc]") {
       job::DeviceCount{.devices = 8},
       job::Address{.bytes = "here"},
       job::RunStart{.position = "epoch 2", .rest = "5", .rate_factor = 0.1, .workers = {worker, {}}},
-      job::EpochEnd{.steps = 9, .stopping = true, .border = 3, .saves = true},
+      job::EpochEnd{.steps = 9, .stopping = true, .border = 3, .saves = true, .kept = 0},
       worker,
       job::Speed{.samples_per_s = 0.1},
       job::NewGroups{.next_step = 77},
@@ -81,9 +82,20 @@ TEST_CASE("every kind of message is decoded as it was encoded", "[rpc]") {
     REQUIRE(received);
     CHECK(received->index() == message.index());
     CHECK(to_proto(*received).SerializeAsString() == sent.SerializeAsString());
+    if (const auto* end = std::get_if<job::EpochEnd>(&*received)) CHECK(end->kept == 0);
   }
   CHECK_FALSE(from_proto(proto::Contribution()));
   CHECK(kind_of(proto::Contribution()).empty());
+}
+
+TEST_CASE("a view is decoded as it was encoded", "[rpc]") {
+  const sync::View view{.number = 7,
+                        .workers = {{.incarnation = 3, .begin = 9}, {.state = sync::Seat::State::kJoining}},
+                        .servers = {{.incarnation = 5, .is_live = false, .address = "10.0.0.1:4000"}},
+                        .restores = 2,
+                        .restored = 40,
+                        .must_restore = true};
+  CHECK(to_view(to_down(sync::membership::Notice(view)).view()) == view);
 }
 
 TEST_CASE("each barrier gives every worker the messages of all workers in rank order", "[rpc]") {

@@ -265,6 +265,19 @@ TEST_CASE("a client reconnects to a restarted server", "[rpc]") {
   REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
 }
 
+// A server in the place of a lost one, whose address the workers learn before it knows them.
+TEST_CASE("a server that awaits a worker does not refuse it permanently", "[rpc]") {
+  Pair pair;
+  pair.server->serve({DataServer::kAwaited}, pair.echo, nullptr);
+  const auto early = pair.client->connect(300ms);
+  REQUIRE_FALSE(early.has_value());
+  CHECK(early.error().code == Code::kStartup);  // no permanent refusal
+  Pair later;
+  later.server->serve({DataServer::kAwaited}, later.echo, nullptr);
+  later.server->admit_worker(0, kIncarnation);
+  CHECK(later.client->connect(5s).has_value());
+}
+
 TEST_CASE("a worker with a wrong token or incarnation is refused permanently", "[rpc]") {
   Security wrong = security();
   uint64_t incarnation = kIncarnation;

@@ -149,4 +149,19 @@ TEST_CASE("a worker whose request is refused, or that has a seat, is not about t
   CHECK_THROWS_AS(worker.admit(0, true), CheckFailed);
 }
 
+TEST_CASE("a server ends all streams before it goes back to a snapshot", "[sync][seat]") {
+  Server server(view_of(0, {true, true, false}));
+  View view = view_of(1, {true, false, true});
+  view.restores = 1;
+  view.restored = 40;
+  std::vector<ServerEffect> effects;
+  server.on(view, effects);
+  CHECK(effects == std::vector<ServerEffect>{EndStreams{0, true}, EndStreams{1}, LeaveRounds{1}, JoinRounds{2, 0},
+                                             Restore{40}, AdmitStreams{0, 100}, AdmitStreams{2, 102}});
+  effects.clear();
+  view.number = 2;
+  server.on(view, effects);
+  CHECK(effects.empty());
+}
+
 }  // namespace dtrain::sync::seat

@@ -24,10 +24,11 @@ Error with_variables(Error error, const Flags& flags, const Environment& environ
 Result<std::optional<int64_t>> environment_rank(const Environment& environment, Role role, int64_t num_workers);
 
 // Variables that a launcher sets: the number of servers and workers that share this host, how often it has started the
-// job again, and, for a scheduler, how often it has started the scheduler of the running job again.
+// job again, and, for a scheduler or server, whether it takes the place of one of the running job (a scheduler: of how
+// many).
 inline constexpr const char* kHostRolesVariable = "DTRAIN_HOST_ROLES";
 inline constexpr const char* kRestartVariable = "DTRAIN_RESTART";
-inline constexpr const char* kReturnsVariable = "DTRAIN_SCHEDULER_RETURNS";
+inline constexpr const char* kReturnsVariable = "DTRAIN_RETURNS";
 // The number in such a variable; 0 if it is not set.
 Result<int64_t> environment_number(const Environment& environment, const char* name);
 

@@ -49,6 +49,8 @@ struct SchemeFlags {
   Reshare reshare = Reshare::kEpoch;
   ElasticBatch elastic_batch = ElasticBatch::kOff;
   int64_t max_workers = 0;  // number of seats of workers; 0: as many as workers start with the job
+  // The servers take a snapshot of each version that this number divides; 0: the job ends with a lost server.
+  int64_t snapshot_every = 0;
 };
 
 struct NetworkFlags {
@@ -198,7 +200,7 @@ struct LaunchFlags {
   int64_t max_restarts = 0;  // how often a launcher starts a failed job again
   int64_t restart = 0;       // DTRAIN_RESTART: how often the launcher has started this job again
   std::string state_dir;     // directory of the scheduler's decisions; empty: they are not kept
-  int64_t returns = 0;       // DTRAIN_SCHEDULER_RETURNS: how often this job's scheduler has been started again
+  int64_t returns = 0;       // DTRAIN_RETURNS: how many processes of the running job had this place before
 };
 
 // What to request from a batch system, YARN or Kubernetes. Empty or 0: the system's own default.

@@ -325,17 +325,14 @@ std::vector<Row> node_rows() {
   };
 }
 
-}  // namespace
-
-std::vector<Row> launch_rows() {
-  std::vector<Row> rows = job_rows();
-  for (std::vector<Row> part : {run_rows(), node_rows()}) {
-    for (Row& row : part) rows.push_back(std::move(row));
-  }
+std::vector<Row> all_of(std::initializer_list<std::vector<Row>> parts) {
+  std::vector<Row> rows;
+  for (const std::vector<Row>& part : parts) rows.insert(rows.end(), part.begin(), part.end());
   return rows;
 }
 
-std::vector<Row> wire_rows() {
+// When a process counts as lost.
+std::vector<Row> time_limit_rows() {
   return {
       {.name = "heartbeat-interval",
        .value = "TIME",
@@ -374,6 +371,12 @@ std::vector<Row> wire_rows() {
        .help = "directory on the launcher's host in which the scheduler keeps what it decides, so that a job continues "
                "when its scheduler is killed and the launcher starts it again (--max-restarts)",
        .bind = DT_FIELD(Flags, launch.state_dir, "none")},
+  };
+}
+
+// What becomes of the job then.
+std::vector<Row> loss_rows() {
+  return {
       {.name = "on-worker-loss",
        .value = "POLICY",
        .help = "what to do when a worker is lost while the job trains: fail (end the job with exit code 5 and name the "
@@ -384,7 +387,9 @@ std::vector<Row> wire_rows() {
        .scope = Scope::kJob},
       {.name = "rejoin-timeout",
        .value = "TIME",
-       .help = "time within which another worker must begin to take the place of a lost one (--on-worker-loss wait)",
+       .help =
+           "time within which another process must begin to take the place of a lost worker (--on-worker-loss wait) or "
+           "server (--snapshot-every)",
        .bind = DT_FIELD(Flags, wire.rejoin_timeout),
        .min = 1,
        .max = kSecondsMax},
@@ -419,6 +424,22 @@ std::vector<Row> wire_rows() {
        .min = 0,
        .max = kProcessesMax,
        .scope = Scope::kJob},
+      {.name = "snapshot-every",
+       .value = "N",
+       .help =
+           "each server keeps a snapshot of its weights in the run directory (or --state-dir) every N updates, so "
+           "that another server can take the place of a lost one: the launcher starts it (--max-restarts), and in "
+           "dist_sync the job goes back to the newest snapshot of all servers, otherwise only the new server to its "
+           "own; 0: a lost server ends the job",
+       .bind = DT_FIELD(Flags, job.scheme.snapshot_every),
+       .min = 0,
+       .max = kStepsMax,
+       .scope = Scope::kJob},
+  };
+}
+
+std::vector<Row> fault_rows() {
+  return {
       {.name = "drain",
        .help = "TERM makes a worker leave the job after its step, and the others continue (--on-worker-loss); TERM to "
                "all workers stops the job",
@@ -433,6 +454,16 @@ std::vector<Row> wire_rows() {
                "@ROLE:RANK is appended",
        .bind = DT_FIELD(Flags, wire.inject, "none")},
   };
+}
+
+}  // namespace
+
+std::vector<Row> launch_rows() {
+  return all_of({job_rows(), run_rows(), node_rows()});
+}
+
+std::vector<Row> wire_rows() {
+  return all_of({time_limit_rows(), loss_rows(), fault_rows()});
 }
 
 }  // namespace dtrain::job

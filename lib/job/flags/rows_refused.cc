@@ -105,7 +105,7 @@ std::vector<RefusedFlag> later_with_values() {
 }
 
 std::vector<std::string> later_spellings() {
-  return {"--roles", "--snapshot-every", "--snapshot-seconds", "--inflight-bytes", "--uds"};
+  return {"--roles", "--snapshot-seconds", "--inflight-bytes", "--uds"};
 }
 
 }  // namespace

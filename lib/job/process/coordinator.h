@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -38,6 +39,9 @@ class Coordinator {
   [[nodiscard]] virtual std::vector<uint32_t> lost() const { return {}; }
   // Whether one of them has no worker. Then the workers are about to meet at a border, unless the job is to stop.
   [[nodiscard]] bool lacks_workers() const;
+  // The version of the snapshots to which the servers went back before the last barrier ended, because one of them was
+  // replaced. This worker must go back to the step of this number. Nullopt: they did not.
+  [[nodiscard]] virtual std::optional<uint64_t> restored() const { return std::nullopt; }
 
   // For a worker that joins the running job, when it is prepared: waits until the others have met at a border, and
   // returns the messages with which they have come there. From then on this worker takes part in everything.

@@ -79,9 +79,12 @@ struct EpochEnd {
   bool stopping = false;
   uint64_t border = 0;  // number of the border; 0: it has reached none
   bool saves = false;   // whether this worker is to write a checkpoint at the border
-  // Whether the worker cannot complete its step, because a member of the group in which gradients are added up is gone.
+  // Whether the worker cannot complete its step, because a member of the group in which gradients are added up is gone,
+  // or a server.
   bool is_torn = false;
   bool is_whole = false;  // whether the worker has made all steps of its epoch
+  // The newest version of the servers' snapshots to which the worker can go back; nullopt: none limits it.
+  std::optional<uint64_t> kept = {};
 };
 struct Speed {
   double samples_per_s = 0;

@@ -21,10 +21,11 @@ inline constexpr std::string_view kAddressLine = "dtrain scheduler ";
 //   ..."}}
 inline constexpr std::string_view kFindingLine = "finding ";
 
-// Printed, followed by the rank, when a worker was lost and the job waits for another one in its place.
-inline constexpr std::string_view kReplaceLine = "dtrain replace worker ";
-// Printed, followed by the rank, when another worker has taken this place.
-inline constexpr std::string_view kReplacedLine = "dtrain replaced worker ";
+// Printed, followed by a name such as "worker 3", when a worker or server was lost and the job waits for another one in
+// its place.
+inline constexpr std::string_view kReplaceLine = "dtrain replace ";
+// Printed, followed by the name, when another one has taken this place.
+inline constexpr std::string_view kReplacedLine = "dtrain replaced ";
 
 // Written by the launcher when a process that it has started has ended: "ended worker:3 was killed by signal 9
 // (Killed)".

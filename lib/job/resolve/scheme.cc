@@ -153,6 +153,19 @@ Result<> check_worker_loss(const Flags& flags, const Store& store) {
   return {};
 }
 
+Result<> check_snapshots(const Flags& flags, const Store& store) {
+  const JobFlags& job = flags.job;
+  const std::string flag = fmt::format("--snapshot-every {}", job.scheme.snapshot_every);
+  if (!store.servers) {
+    return fail(Code::kUsage, "{}: the job has no servers with --kv-store {}; use --on-worker-loss or --max-restarts",
+                flag, job.scheme.kv_store);
+  }
+  if (store.update == Update::kWorker) {
+    return fail(Code::kUsage, "{} with --update-on worker: the servers have no weights; use --max-restarts", flag);
+  }
+  return {};
+}
+
 // The batches of an update, one of each worker at the start, must be divided evenly among any number of workers that
 // the job may have. Only the scheduler and the launcher know the least number.
 Result<> check_batches_kept(const Flags& flags) {
@@ -202,6 +215,7 @@ Result<> check_scheme(const Flags& flags) {
   DT_TRY_VOID(check_backup(job));
   DT_TRY_VOID(check_deterministic(job, store));
   DT_TRY_VOID(check_worker_loss(flags, store));
+  if (flags.job.scheme.snapshot_every > 0) DT_TRY_VOID(check_snapshots(flags, store));
   DT_TRY_VOID(check_elastic_batch(flags, store));
   if (job.scheme.resplit_every > 0 && job.scheme.allow_gaps) {
     return fail(

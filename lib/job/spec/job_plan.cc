@@ -46,6 +46,10 @@ std::vector<EpochRule> epoch_rules(const JobPlan& plan, uint64_t batch_size) {
 
 }  // namespace
 
+bool all_go_back(const JobFlags& flags) {
+  return store_of(flags).scheme == Scheme::kBsp && flags.scheme.backup == 0;
+}
+
 int64_t worker_seats(const JobFlags& flags) {
   return std::max(flags.num_workers, flags.scheme.max_workers);
 }

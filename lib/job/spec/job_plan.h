@@ -65,6 +65,9 @@ struct JobPlan {
   std::vector<EpochRule> epoch_of;  // the epoch rule of each worker
 };
 
+// Whether all servers and workers go back when a lost server was replaced (--snapshot-every), since they would
+// otherwise not be at the same version. If not, only the new server goes back, and the others keep what they have.
+bool all_go_back(const JobFlags& flags);
 // The number of seats of workers: those with which the job starts, and those that others may take later.
 int64_t worker_seats(const JobFlags& flags);
 // The group of each seat of a GSP job: those of its workers, and for each further seat the smallest group.

@@ -103,7 +103,7 @@ std::optional<std::string> former_value(std::string_view flag) {
   if (flag == "on-worker-loss") return "fail";
   if (flag == "reshare") return "epoch";
   if (flag == "elastic-batch") return "off";
-  if (flag == "max-workers") return "0";
+  if (flag == "max-workers" || flag == "snapshot-every") return "0";
   return std::nullopt;
 }
 

@@ -56,11 +56,11 @@ class Screen {
     if (!has_launcher_) return log_.live(job::live_progress(progress));
     print_line(job::host_line(progress));
   }
-  void ask_for_worker(uint32_t rank) const {
-    if (has_launcher_) print_line(fmt::format("{}{}", job::kReplaceLine, rank));
+  void ask_for(const rpc::Member& member) const {
+    if (has_launcher_) print_line(fmt::format("{}{}", job::kReplaceLine, to_text(member)));
   }
-  void show_replaced(uint32_t rank) const {
-    if (has_launcher_) print_line(fmt::format("{}{}", job::kReplacedLine, rank));
+  void show_replaced(const rpc::Member& member) const {
+    if (has_launcher_) print_line(fmt::format("{}{}", job::kReplacedLine, to_text(member)));
   }
   template <class Finding>
   void show_finding(const Finding& finding) const {
@@ -98,8 +98,13 @@ sync::membership::OnWorkerLoss loss_policy(job::OnWorkerLoss policy) {
 
 // Whether workers wait for each other in every step, so that all wait for one that is to be replaced.
 bool stands_still(const job::JobFlags& flags) {
-  const job::Scheme scheme = job::store_of(flags).scheme;
-  return (scheme == job::Scheme::kBsp && flags.scheme.backup == 0) || scheme == job::Scheme::kGsp;
+  return job::all_go_back(flags) || job::store_of(flags).scheme == job::Scheme::kGsp;
+}
+
+sync::membership::OnServerLoss server_policy(const job::JobFlags& flags) {
+  using sync::membership::OnServerLoss;
+  if (flags.scheme.snapshot_every == 0) return OnServerLoss::kFail;
+  return job::all_go_back(flags) ? OnServerLoss::kGoBack : OnServerLoss::kKeep;
 }
 
 }  // namespace
@@ -109,6 +114,7 @@ sync::membership::Settings membership_settings(const job::Flags& flags, const jo
   settings.workers = static_cast<uint32_t>(flags.job.num_workers);
   settings.servers = static_cast<uint32_t>(flags.job.num_servers);
   settings.on_worker_loss = loss_policy(spec.flags.scheme.on_worker_loss);
+  settings.on_server_loss = server_policy(spec.flags);
   settings.max_workers = static_cast<uint32_t>(spec.flags.scheme.max_workers);
   settings.stands_still = stands_still(spec.flags);
   settings.rejoin_timeout_ms = static_cast<uint64_t>(flags.wire.rejoin_timeout.count());
@@ -215,7 +221,10 @@ job::Progress progress_of(const job::JobFlags& flags, const job::JobPlan& plan,
 // Waits for the end of the job. Shows its progress every kProgressInterval and at the end.
 Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, const Screen& screen,
                JobView& view, double stall_timeout_s, FailPoints& fail_points) {
-  const bool replaces = flags.scheme.on_worker_loss == job::OnWorkerLoss::kWait;
+  const auto is_replaced = [&](const rpc::Member& member) {
+    if (member.role == rpc::Role::kServer) return flags.scheme.snapshot_every > 0;
+    return flags.scheme.on_worker_loss == job::OnWorkerLoss::kWait;
+  };
   job::TimeLeft left;
   bool is_shown = false;
   while (true) {
@@ -229,8 +238,8 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
     for (const rpc::MemberChange& change : changes) {
       using Kind = rpc::MemberChange::Kind;
       const bool is_missing = change.kind == Kind::kLost || change.kind == Kind::kAwaited;
-      if (replaces && is_missing) screen.ask_for_worker(change.member.rank);
-      if (replaces && change.kind == Kind::kJoined) screen.show_replaced(change.member.rank);
+      if (is_missing && is_replaced(change.member)) screen.ask_for(change.member);
+      if (change.kind == Kind::kJoined && is_replaced(change.member)) screen.show_replaced(change.member);
     }
     for (const observe::MemberChange& change : view.note(changes)) screen.show_finding(change);
     if (end) {

@@ -215,7 +215,9 @@ Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, co
   kvstore::DeviceStoreOptions options = own_store_options(setup);
   options.members = members;
   options.joins = joins_job;
-  if (servers == nullptr && may_lose_workers(setup.spec.flags)) {
+  const bool is_renewed =
+      servers == nullptr ? may_lose_workers(setup.spec.flags) : setup.spec.flags.scheme.snapshot_every > 0;
+  if (is_renewed) {
     options.make_group = [&flags = setup.flags, &coordinator = setup.coordinator](const std::vector<uint32_t>& now) {
       return join_on_host(flags, coordinator, now);
     };

@@ -77,7 +77,8 @@ Result<std::unique_ptr<Training>> Training::build(const TrainingSetup& setup, co
   }
   training->open_class_report();
   Training& own = *training;
-  const bool divides = parts.spec.flags.scheme.on_worker_loss != job::OnWorkerLoss::kFail;
+  const job::SchemeFlags& scheme = parts.spec.flags.scheme;
+  const bool divides = scheme.on_worker_loss != job::OnWorkerLoss::kFail || scheme.snapshot_every > 0;
   const auto divide = [&own](const std::vector<uint32_t>& live) { return own.divide(live); };
   training->trainer_ = std::make_unique<train::Trainer>(
       std::move(spec), train::TrainParts{.graph = parts.network.graph,

@@ -73,7 +73,9 @@ Result<train::TrainSpec> train_spec(const TrainingInput& input) {
   spec.joins = input.flags.launch.joins;
   const bool waits = job.scheme.on_worker_loss == job::OnWorkerLoss::kWait;
   spec.goes_back = job.scheme.deterministic && waits && input.plan.same_weights;
-  spec.regroup = {.every = job.scheme.regroup_every, .policy = input.plan.policy};
+  spec.snapshot_every = static_cast<uint64_t>(job.scheme.snapshot_every);
+  spec.all_go_back = job::all_go_back(job);
+  spec.regroup = {.every = job.scheme.regroup_every, .policy = job::policy_of_seats(input.spec)};
   spec.metrics = metrics_of(job, input.network.shapes);
   spec.on_nan = job.optimizer.on_nan;
   DT_TRY(spec.loss_scale,

@@ -154,26 +154,62 @@ Result<train::TrainOutcome> with_notice(Result<train::TrainOutcome> outcome, con
   return outcome;
 }
 
-// Ends the store's group of workers when one of them is gone: a process that hangs keeps its connections, so the others
-// would wait for it in their step.
-class GroupWatch {
+// Tells the store which processes are gone: one that hangs keeps its connections, so the others would wait for it in
+// their step. Leads the connections to a server that was replaced to the new one.
+class ViewWatch {
  public:
-  GroupWatch(rpc::ControlClient& control, kvstore::Store& store) : control_(control) {
-    kvstore::WorkerGroup* group = store.worker_group();
-    if (group == nullptr) return;
-    control_.watch_views([group](const sync::View& view) {
-      for (const uint32_t rank : group->members()) {
-        if (rank < view.workers.size() && view.workers[rank].is_live()) continue;
-        return group->break_up({Code::kPeerLost, fmt::format("worker {} no longer takes part", rank), {}});
-      }
+  // `pipes`: null without servers.
+  ViewWatch(rpc::ControlClient& control, kvstore::Store& store, rpc::DataClient* pipes, const rpc::JoinReply& reply,
+            Log log)
+      : control_(control),
+        group_(store.worker_group()),
+        links_(store.server_links()),
+        pipes_(pipes),
+        log_(std::move(log)) {
+    for (const rpc::Node& server : reply.of(rpc::Role::kServer)) servers_.push_back(server.incarnation);
+    if (group_ == nullptr && (links_ == nullptr || pipes_ == nullptr)) return;
+    control_.watch_views([this](const sync::View& view) {
+      if (group_ != nullptr) look_at_group(view);
+      if (links_ != nullptr && pipes_ != nullptr) look_at_servers(view);
     });
   }
-  ~GroupWatch() { control_.watch_views(nullptr); }
-  GroupWatch(const GroupWatch&) = delete;
-  GroupWatch& operator=(const GroupWatch&) = delete;
+  ~ViewWatch() { control_.watch_views(nullptr); }
+  ViewWatch(const ViewWatch&) = delete;
+  ViewWatch& operator=(const ViewWatch&) = delete;
 
  private:
+  void look_at_group(const sync::View& view) const {
+    for (const uint32_t rank : group_->members()) {
+      if (rank < view.workers.size() && view.workers[rank].is_live()) continue;
+      return group_->break_up({Code::kPeerLost, fmt::format("worker {} no longer takes part", rank), {}});
+    }
+  }
+  // A server that has just taken the place of a lost one has no values yet, so no request may reach it before all have
+  // gone back.
+  void look_at_servers(const sync::View& view) {
+    if (view.must_restore) {
+      const auto lost = std::ranges::find(view.servers, false, &sync::ServerSeat::is_live);
+      const auto rank = lost - view.servers.begin();
+      const bool is_replaced = lost == view.servers.end();
+      links_->break_up(
+          {Code::kPeerLost, is_replaced ? "a server was replaced" : fmt::format("server {} was lost", rank), {}});
+    }
+    for (size_t rank = 0; rank < std::min(servers_.size(), view.servers.size()); rank++) {
+      const sync::ServerSeat& seat = view.servers[rank];
+      if (!seat.is_live || std::exchange(servers_[rank], seat.incarnation) == seat.incarnation) continue;
+      if (const Result<> moved = pipes_->move(static_cast<uint32_t>(rank), seat.address); !moved) {
+        log_.error("{}", moved.error().line());
+      }
+    }
+    if (!view.must_restore) links_->mend();
+  }
+
   rpc::ControlClient& control_;
+  kvstore::WorkerGroup* const group_;
+  kvstore::ServerLinks* const links_;
+  rpc::DataClient* const pipes_;
+  const Log log_;
+  std::vector<uint64_t> servers_;  // the incarnation of each server to which this worker's connections lead
 };
 
 // Ends the worker; the leader reports for the whole job.
@@ -223,7 +259,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
                          }));
   DT_TRY(const Lines lines, connect_to_servers(process, connection, joined, servers));
   const Listening listening(connection.failure, [&](const Error& error) { training->cancel(error); });
-  const GroupWatch group_watch(*connection.control, training->store());
+  const ViewWatch view_watch(*connection.control, training->store(), lines.pipes.get(), reply, process.log);
   const WaitLog wait_log(own_waits(connection.waits), kLongWait, process.log);
   const Result<train::TrainOutcome> outcome = with_notice(training->run(), process.flags.wire, connection);
   process.tracer->finish();
