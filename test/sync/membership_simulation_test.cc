@@ -238,6 +238,49 @@ constexpr std::string_view kGroupPaths[] = {
     "two workers lost each other",
 };
 
+// And for jobs whose servers are replaced.
+constexpr std::string_view kLossOfServerPaths[] = {
+    "a job continued without a lost server",
+    "a job ended well",
+    "a job was stopped",
+    "a lost server was replaced",
+    "a lost worker was replaced",
+    "a process was lost that lives",
+    "a process was lost while draining",
+    "a process was lost while holding",
+    "a process was lost while meeting",
+    "a process was lost while running",
+    "a process was lost while stopping",
+    "a server died soon after it went back",
+    "a server learned that it counts as lost",
+    "a server was lost while another one was missing",
+    "a server was lost while the statistics were shared",
+    "a server was lost while workers went back",
+    "a server was turned away",
+    "a snapshot could not be written",
+    "a worker could not begin, because a server was lost",
+    "a worker joined",
+    "a worker left",
+    "a worker was at a border when all went back",
+    "a worker was lost while another one was about to begin",
+    "a worker went back that had completed its step",
+    "a worker went back to a step before its first one",
+    "all went back after a server was lost",
+    "all went back on the way to a border",
+    "all went back to the initial weights",
+    "all went back while holding",
+    "all went back while stopping",
+    "an epoch ended with the bits of one without a loss",
+    "nobody took the place of a lost server",
+    "the scheduler was killed while a server was missing",
+    "the scheduler was killed while servers went back",
+    "two at once: joiner and server",
+    "two at once: server and scheduler",
+    "two at once: server and server",
+    "two at once: worker and server",
+    "workers went back once more",
+};
+
 void expect_all(std::span<const std::string_view> wanted, const std::map<std::string_view, uint64_t>& seen) {
   for (const std::string_view path : wanted) {
     INFO(path);
@@ -261,7 +304,8 @@ void check(const Outcome& run, const NamedCourse& policy) {
   }
   REQUIRE(run.failure->code == Code::kPeerLost);
   if (policy.on_loss == OnWorkerLoss::kFail) return;
-  REQUIRE((run.has_lacked_replacement || run.has_lost_server || !run.has_survivor));
+  REQUIRE_FALSE(run.has_lacked_snapshots);
+  REQUIRE((run.has_lacked_replacement || run.has_lost_server || run.may_lack_snapshots || !run.has_survivor));
 }
 
 // Simulates the job of this seed and checks it; of some seeds, also that the same seed gives the same job.
@@ -296,6 +340,23 @@ TEST_CASE("whole jobs keep what the audit demands while workers come and go", "[
   expect_all(kServerPaths, with_servers);
   expect_all(kPaths, in_groups);
   expect_all(kGroupPaths, in_groups);
+}
+
+// Servers die, sleep and are replaced, alone or together with others, wherever the job is. All go back to snapshots.
+TEST_CASE("whole jobs go back and continue when servers are lost", "[sync][membership][sim]") {
+  constexpr NamedCourse kReturning[] = {{"dist_sync, fail", Scheme::kBsp, OnWorkerLoss::kFail},
+                                        {"dist_sync, wait", Scheme::kBsp, OnWorkerLoss::kWait},
+                                        {"dist_sync, shrink", Scheme::kBsp, OnWorkerLoss::kShrink}};
+  const test::DrawnSeeds seeds = test::drawn_seeds("DTRAIN_MEMBERS_SEEDS", {1, 2'500});
+  std::map<std::string_view, uint64_t> paths;
+  for (const NamedCourse& policy : kReturning) {
+    for (uint64_t seed = seeds.first; seed <= seeds.last; seed++) {
+      const Outcome run = checked(seed, policy, Climate::kServers);
+      for (const auto& [path, count] : run.paths) paths[path] += count;
+    }
+  }
+  if (seeds.last - seeds.first < 999) return;
+  expect_all(kLossOfServerPaths, paths);
 }
 
 // The group that waits for another worker in the place of a lost one stands still, and the others may be ahead of it

@@ -38,10 +38,11 @@ struct Rules {
   Ms patience_ms = 0;   // how long a view may be on its way to a process
   Ms detection_ms = 0;  // how long a process that is gone may count as live
   bool stands_still = false;
-  Ms rejoin_ms = 0;       // how long the others stand still for a lost worker
-  uint32_t records = 0;   // that the workers of a step with the same weights divide; 0: they do not
-  bool is_group = false;  // whether there are no servers, so that the workers add up their gradients in a group
-  Ms group_ms = 0;        // how long a worker may wait in a group for one that takes no part anymore
+  Ms rejoin_ms = 0;        // how long the others stand still for a lost worker
+  uint32_t records = 0;    // that the workers of a step with the same weights divide; 0: they do not
+  bool is_group = false;   // whether there are no servers, so that the workers add up their gradients in a group
+  bool goes_back = false;  // when a server is lost
+  Ms group_ms = 0;         // how long a worker may wait in a group for one that takes no part anymore
 };
 
 class Audit {
@@ -70,6 +71,37 @@ class Audit {
   void scheduler_has(Ms now, uint64_t number, std::vector<SeatSeen> seats) {
     require(now, newest_.seats.empty() || number > newest_.number, "the scheduler's view did not get a higher number");
     newest_ = {.number = number, .seats = std::move(seats), .is_known = true};
+  }
+  // A process begins as this server, perhaps in the place of a lost one.
+  void server_begins(uint32_t server) {
+    views_[server] = {};
+    views_[server].is_new = true;
+    for (const uint32_t s : rules_.slices_of[server]) std::ranges::fill(slices_[s].waits, std::nullopt);
+  }
+  // All slices of parameters of the server go back to this version, and all of its workers take part from there.
+  void server_goes_back(uint32_t server, uint64_t version) {
+    views_[server].newcomers.clear();
+    views_[server].is_new = false;
+    for (const uint32_t s : rules_.slices_of[server]) {
+      begins_rounds(slices_[s], slices_[s].is_statistic ? slices_[s].groups.front().round : version);
+    }
+  }
+  // The next round of this slice has this number.
+  void statistic_begins(uint32_t slice, uint64_t round) { begins_rounds(slices_[slice], round); }
+  // The run goes back: steps from this one on count as if nobody had made them.
+  void undoes(uint64_t step) {
+    for (const auto& batch : history_) {
+      if (batch.step < step) continue;
+      Epoch& books = epochs_[batch.epoch];
+      books.has_ended = false;
+      for (const int64_t record : batch.records) {
+        Record& one = books.of_record[static_cast<size_t>(record)];
+        one.is_read = false;
+        one.sent.reset();
+      }
+    }
+    std::erase_if(history_, [&](const Batch& batch) { return batch.step >= step; });
+    std::erase_if(last_, [&](const auto& entry) { return entry.second.step >= step; });
   }
   // The server is about to follow a view, and has followed it.
   void server_has(Ms now, uint32_t server, uint64_t number, const std::vector<SeatSeen>& seats) {
@@ -104,7 +136,8 @@ class Audit {
   void begins(Ms now, ProcessId process, uint32_t rank) {
     for (const View& view : views_) {
       const bool knows = view.is_known && view.seats[rank].process == process && view.seats[rank].is_live;
-      require(now, view.is_gone || knows || !is_seated(process), "a worker began before a server knew of it");
+      const bool is_missing = view.is_gone || view.is_new;
+      require(now, is_missing || knows || !is_seated(process), "a worker began before a server knew of it");
     }
   }
   // The process is about to ask for a seat as another one.
@@ -263,6 +296,7 @@ class Audit {
       recent_[process].push_back(batch);
     } else {
       last_[process] = batch;
+      if (rules_.goes_back) history_.push_back(batch);
     }
     for (const int64_t record : records) {
       Record& one = epochs_[epoch].of_record[static_cast<size_t>(record)];
@@ -312,6 +346,7 @@ class Audit {
     std::vector<SeatSeen> seats = {};
     bool is_known = false;
     bool is_gone = false;
+    bool is_new = false;                // it has no values yet
     std::set<uint32_t> newcomers = {};  // those that the slices of a server are about to let in
     [[nodiscard]] bool counts(uint32_t rank) const { return seats[rank].is_live && newcomers.count(rank) == 0; }
   };
@@ -359,6 +394,12 @@ class Audit {
     std::vector<Record> of_record = {};
   };
 
+  void begins_rounds(Slice& slice, uint64_t round) {
+    std::ranges::fill(slice.next, round);
+    std::ranges::fill(slice.waits, std::nullopt);
+    for (std::set<uint64_t>& taken : slice.taken) taken.erase(taken.lower_bound(round), taken.end());
+    slice.groups.assign(slice.groups.size(), Group{.round = round, .adding = 0, .added = {}});
+  }
   void require(Ms now, bool holds, const char* what) {
     if (!holds && broken_.empty()) broken_ = fmt::format("{} ms: {}", now, what);
   }
@@ -495,6 +536,7 @@ class Audit {
   std::map<uint32_t, Ms> vacant_;
   std::map<uint64_t, Epoch> epochs_;
   std::map<ProcessId, Batch> last_;
+  std::vector<Batch> history_;                                 // if the run may go back because of a server
   std::map<ProcessId, std::vector<Batch>> recent_;             // in a group
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> weights_;  // by group and step
   std::set<uint64_t> continued_;                               // the groups that have continued

@@ -41,6 +41,7 @@ enum class Climate {
   kLate,       // processes sleep, streams are stuck, messages come twice
   kTwo,        // a worker and a server lose each other, and two processes die at once
   kScheduler,  // the scheduler is killed and comes back, and processes die
+  kServers,    // servers die or sleep, and others take their places; sometimes also what happens in kScheduler
 };
 // The last two have no servers: the workers add up their gradients in a group. In the one, each worker gets all arrays
 // and adds them up; in the other, each adds up a part of every array and gives the sum to the others.
@@ -79,6 +80,8 @@ struct Outcome {
   bool has_gone_on_without = false;     // at a border, a job that stands still has continued without a lost worker
   bool has_lacked_replacement = false;  // a lost worker's place stayed empty for the timeout
   bool has_lost_server = false;
+  bool may_lack_snapshots = false;    // servers had no snapshots of the same version, as may be
+  bool has_lacked_snapshots = false;  // servers had no snapshots of the same version, although they should
   bool has_trained = false;
   bool has_finished = false;  // a worker has made all steps
   bool has_survivor = false;  // a worker had not finished, and would have continued, when the job failed
@@ -95,15 +98,17 @@ class Simulation {
     begin(Settings{.workers = workers_, .servers = servers_, .job_text = ""});
   }
   Simulation(uint64_t seed, const Course& course)
-      : random_(seed, Use::kSimulation, static_cast<uint64_t>(course.scheme), static_cast<uint64_t>(course.climate)),
+      : random_(seed, Use::kSimulation, static_cast<uint64_t>(course.scheme), number_of(course)),
         climate_(course.climate),
         scheme_(course.scheme) {
     draw_job(seed);
     servers_ = has_servers(scheme_) ? static_cast<uint32_t>(1 + random_.below(2)) : 0;
+    if (climate_ == Climate::kServers) draw_snapshots();
     is_group_ = servers_ == 0;
     seats_ += static_cast<uint32_t>(random_.below(climate_ == Climate::kTwo ? 5 : 3));
     Settings settings{.workers = workers_, .servers = servers_, .on_worker_loss = course.on_loss, .job_text = ""};
     settings.max_workers = seats_;
+    if (has_snapshots()) settings.on_server_loss = OnServerLoss::kGoBack;
     settings.meets_on_change = random_.below(2) == 0;
     waits_ = course.on_loss == OnWorkerLoss::kWait;
     fails_ = course.on_loss == OnWorkerLoss::kFail;
@@ -137,6 +142,7 @@ class Simulation {
   static constexpr const char* kAddresses = "addresses of the workers";
   static constexpr Millis kRejoinTimeout = 9'000, kTimeout = 3'000;
   static constexpr Millis kSleepMax = 5'000, kStuckMax = 1'400, kAbsenceMax = 1'500;
+  static constexpr int64_t kSlowMax = 2'500;  // until a report of a server comes
   static constexpr uint64_t kKillsMax = 3;
   static constexpr int64_t kDelayMax = 20;
   static constexpr uint32_t kSlicesOfServer = 2, kBuckets = 2;
@@ -147,6 +153,10 @@ class Simulation {
 
   // ---- The job.
 
+  static uint64_t number_of(const Course& course) {
+    const auto climate = static_cast<uint64_t>(course.climate);
+    return course.climate == Climate::kServers ? climate + 100 * static_cast<uint64_t>(course.on_loss) : climate;
+  }
   void draw_job(uint64_t seed) {
     one_lacks_index_ = seed % 3 == 0;
     workers_ = seats_ = static_cast<uint32_t>(1 + random_.below(5));
@@ -162,27 +172,31 @@ class Simulation {
     for (uint64_t epoch = 0; epoch < epochs_; epoch++) new_sets_.push_back(draw_new_sets());
     settings_ = settings;
     machine_ = std::make_unique<Machine>(settings);
-    if (climate_ == Climate::kScheduler) journal_.emplace();
+    if (has_snapshots()) disks_.resize(servers_);
+    if (climate_ == Climate::kScheduler || may_lose_scheduler_) journal_.emplace();
     for (uint32_t i = 0; i < workers_ + servers_; i++) {
       const bool works = i < workers_;
       processes_.push_back(
           {.id = i, .works = works, .rank = works ? i : i - workers_, .step_ms_max = 20 + random_.below(150)});
     }
-    const bool is_late = climate_ == Climate::kLate;
-    const Millis absent = climate_ == Climate::kScheduler ? kKillsMax * (kAbsenceMax + kTimeout) : 0;
-    audit_.emplace(simulated::Rules{.group_of = policy_.group_of,
-                                    .lead_max = policy_.lead_max.value_or(simulated::kNoBound),
-                                    .backup = policy_.backup,
-                                    .slices_of = slices_of_places(),
-                                    .parameter_slices = parameter_slices(),
-                                    .statistics = is_group_ ? 0U : 1U,
-                                    .patience_ms = 1'500 + absent + (is_late ? kSleepMax + kStuckMax : 0),
-                                    .detection_ms = kTimeout + 200 + absent + (is_late ? kSleepMax : 0),
-                                    .stands_still = stands_still_,
-                                    .rejoin_ms = kRejoinTimeout + absent,
-                                    .records = divides_records() ? static_cast<uint32_t>(records_) : 0,
-                                    .is_group = is_group_,
-                                    .group_ms = 1'500 + 2 * kTimeout + absent + (is_late ? kSleepMax + kStuckMax : 0)});
+    const bool is_late = climate_ == Climate::kLate || has_snapshots();
+    const Millis absent = journal_ ? kKillsMax * (kAbsenceMax + kTimeout) : 0;
+    audit_.emplace(simulated::Rules{
+        .group_of = policy_.group_of,
+        .lead_max = policy_.lead_max.value_or(simulated::kNoBound),
+        .backup = policy_.backup,
+        .slices_of = slices_of_places(),
+        .parameter_slices = parameter_slices(),
+        .statistics = is_group_ ? 0U : 1U,
+        .patience_ms = 1'500 + absent + (has_snapshots() ? kSlowMax : 0) + (is_late ? kSleepMax + kStuckMax : 0),
+        .detection_ms = kTimeout + 200 + absent + (is_late ? kSleepMax : 0),
+        .stands_still = stands_still_,
+        .rejoin_ms = kRejoinTimeout + absent,
+        .records = divides_records() ? static_cast<uint32_t>(records_) : 0,
+        .is_group = is_group_,
+        .goes_back = has_snapshots(),
+        .group_ms = 1'500 + 2 * kTimeout + absent + (is_late ? kSleepMax + kStuckMax : 0)});
+    if (has_snapshots()) begin_return_audit(absent);
   }
   Policy draw_policy() {
     std::vector<uint32_t> groups(seats_);
@@ -321,7 +335,9 @@ class Simulation {
 
   void tick() {
     send(Tick{});
-    audit_->look(time_.now(), where_ == Where::kRunning || is_near_border());
+    const bool is_running = where_ == Where::kRunning || is_near_border();
+    audit_->look(time_.now(), is_running);
+    if (has_snapshots()) look_at_servers(is_running);
     after(100, [this] { tick(); });
   }
 
@@ -346,6 +362,7 @@ class Simulation {
       if (is_down_) return open_stream(p);
       p.stream = true;
       send(StreamOpened{p.incarnation()});
+      if (has_snapshots() && !p.works) return report_again(p);
       if (p.viewed > 0) send_from(p, Viewed{p.incarnation(), p.viewed});
     });
     if (std::exchange(p.call_broke, false)) ask_barrier(p);  // repeat the call
@@ -382,6 +399,7 @@ class Simulation {
     }
   }
   void fault() {
+    if (has_snapshots()) return fault_with_servers();
     if (climate_ == Climate::kCrashes) return crash(any_process(random_.below(10)));
     if (climate_ == Climate::kScheduler && random_.below(3) > 0) return kill_scheduler();
     if (climate_ == Climate::kScheduler) return crash(any_process(random_.below(10)));
@@ -421,7 +439,8 @@ class Simulation {
     p.crashed = true;
     note_fault(p);
     audit_->is_gone(time_.now(), p.incarnation());
-    if (!p.works) audit_->server_is_gone(p.rank);
+    if (!p.works && has_snapshots()) note_lost_server(p);
+    if (!p.works && !has_snapshots()) audit_->server_is_gone(p.rank);
     if (!p.admitted) return after(kDelayMax + delay(), [this, &p] { send(Withdraw{p.incarnation()}); });
     const int64_t how = random_.below(3);  // its connection closes, its launcher says so, or its host is gone
     if (is_group_) after(how == 2 ? kTimeout : 0, [this, &p] { close_group(p); });
@@ -582,6 +601,7 @@ class Simulation {
     if (is_held && p.next >= p.stop_after->steps) return p.stop_after->meets ? come_to_border(p) : stop(p);
     p.begun = p.next + 1;
     audit_->begins(time_.now(), p.incarnation(), p.rank);
+    if (has_snapshots()) keep_point(p);
     p.batch = read_records(p);
     if (workers_update()) audit_->has_weights(time_.now(), 0, p.next, hash_of(p.weights));
     p.waits = SliceWait::kStep;
@@ -596,11 +616,14 @@ class Simulation {
   void ask(Process& p, SliceWait wait) {
     if (p.is_over()) return;
     p.waits = wait;
+    if (p.back.is_broken) return give_up(p);
     p.open.resize(parameter_slices() + 1);
     p.weights.resize(parameter_slices());
-    const bool statistics = wait == SliceWait::kStatistics || wait == SliceWait::kFirstWeights;
-    const uint32_t begin = wait == SliceWait::kStatistics ? parameter_slices() : 0;
+    const bool only_statistics = wait == SliceWait::kStatistics || wait == SliceWait::kGiveStatistics;
+    const bool statistics = only_statistics || wait == SliceWait::kFirstWeights;
+    const uint32_t begin = only_statistics ? parameter_slices() : 0;
     const uint32_t end = parameter_slices() + (statistics ? 1 : 0);
+    if (has_snapshots() && wait == SliceWait::kStep) count_statistics(p);
     for (uint32_t slice = begin; slice < end; slice++) {
       SliceRequest& request = p.open[slice].request;
       request = {.from = p.incarnation(), .rank = p.rank, .slice = slice, .number = ++p.requests};
@@ -611,6 +634,7 @@ class Simulation {
         request.weights = p.weights[slice];
         request.gradient = mix64(gradient_of(p.batch, hash_of(p.weights)) + slice);
       }
+      if (has_snapshots()) add_content(p, request, wait);
       if (wait != SliceWait::kFirstWeights) request.step = slice == parameter_slices() ? p.meetings : p.next;
       later(p, random_.below(6), [this, &p, slice, number = p.requests] { send_request(p, slice, number); });
     }
@@ -625,6 +649,7 @@ class Simulation {
     const SliceRequest& request = p.open[slice].request;
     const uint32_t place = place_of(slice);
     if (p.is_over() || request.number != number || p.cut.contains(place)) return;
+    if (has_snapshots()) return send_to_link(p, request, place);
     for (int64_t copies = doubles() ? 2 : 1; copies > 0; copies--) {
       Millis& arrives = p.stream_ms[place];
       arrives = std::max({arrives, time_.now() + static_cast<Millis>(delay()), p.stuck_ms[place]});
@@ -636,7 +661,10 @@ class Simulation {
   }
   template <class Message>
   void deliver(uint32_t place, const Message& message) {
-    for (const SliceAnswer& answer : places_[place].on(time_.now(), message)) {
+    answer(place, places_[place].on(time_.now(), message));
+  }
+  void answer(uint32_t place, const std::vector<SliceAnswer>& answers) {
+    for (const SliceAnswer& answer : answers) {
       Process& p = of(answer.to);
       later(p, delay(), [this, &p, answer, place] {
         if (!p.cut.contains(place)) on_answer(p, answer);
@@ -645,7 +673,8 @@ class Simulation {
   }
   void on_answer(Process& p, const SliceAnswer& answer) {
     OpenRequest& open = p.open[answer.slice];
-    if (p.is_over() || open.request.number != answer.number) return;
+    if (p.is_over() || open.request.number != answer.number || p.back.is_broken) return;
+    if (answer.is_cut) return send_again(p, answer);
     if (answer.is_refused) return be_refused(p);
     open = {.request = {}, .answer = answer};
     if (std::ranges::any_of(p.open, [](const OpenRequest& one) { return one.request.number > 0; })) return;
@@ -658,12 +687,15 @@ class Simulation {
     switch (waited) {
       case SliceWait::kStep:
         if (workers_update()) update(p);
+        if (has_snapshots()) take_weights(p);
         p.next++;
         if (policy_.backup > 0 && open > p.next) note("a worker was left behind and jumped");
         if (policy_.backup > 0) p.next = std::max(p.next, open);
         p.at.made++;
         return try_begin(p);
       case SliceWait::kFirstWeights:
+        if (has_snapshots()) take_statistics(p);
+        if (p.back.is_returning) return have_snapshot(p, open);
         p.next = open;
         if (makes_fixed_steps()) skip_to(p, open);
         p.meetings = p.open[parameter_slices()].answer.step;
@@ -671,7 +703,8 @@ class Simulation {
         return try_begin(p);
       case SliceWait::kHandOver: note("a worker gave its weights to the servers"); return enter_barrier(p, kPosition);
       case SliceWait::kRefresh: return ask(p, SliceWait::kStatistics);
-      case SliceWait::kStatistics: p.meetings++; return end_meeting(p);
+      case SliceWait::kStatistics: p.meetings++; return has_snapshots() ? have_shared(p) : end_meeting(p);
+      case SliceWait::kGiveStatistics: return enter_barrier(p, kPosition);
       case SliceWait::kNothing: return;
     }
   }
@@ -712,6 +745,7 @@ class Simulation {
     if (barrier.name == kAddresses) return form_group(p, barrier.seq);
     if (barrier.name == kPosition) return learn_position(p, barrier.seq);
     if (is_group_ && barrier.name == kMeeting) return agree(p, barrier.seq);
+    if (has_snapshots() && barrier.name == kMeeting && agree_with_servers(p, release)) return;
     if (barrier.name != kMeeting) return begin_next_epoch(p);
     if (border_at_[barrier.seq] > 0) return pass_border(p, barrier.seq, release.joined);
     p.stops = stopping_meeting_ == barrier.seq;
@@ -726,8 +760,10 @@ class Simulation {
   void begin_training(Process& p) {
     has_trained_ = true;
     if (std::exchange(p.group.has_gone_back, false)) return have_settled(p);
+    if (std::exchange(p.back.has_returned, false)) return continue_from_snapshot(p);
     if (!is_group_) p.weights.resize(parameter_slices());
     begin_epoch(p);
+    if (has_snapshots()) p.back.keep(0, p.at);
     if (!checkpoint_) checkpoint_ = checkpoint_of(p);
     try_begin(p);
   }
@@ -742,6 +778,7 @@ class Simulation {
       return try_begin(p);
     }
     if (is_group_) end_epoch_in_group(p);
+    if (has_snapshots()) compare_with_undisturbed(p);
     p.at.epoch++;
     begin_epoch(p);
     if (is_group_) save(p);
@@ -761,6 +798,7 @@ class Simulation {
     p.border = 0;
     p.newcomers = newcomers;
     if (!is_new(p, p.rank)) divide_rest(p, seq + 1);
+    for (const uint32_t rank : newcomers) p.back.newcomer_at[rank] = p.next;
     if (newcomers.empty()) return try_begin(p);
     enter_position(p);
   }
@@ -781,8 +819,11 @@ class Simulation {
       p.is_to_end = true;
       return fail(p, Code::kPeerLost);
     }
+    if (p.back.is_returning) return go_to_snapshot(p, position->second);
     if (!is_new(p, p.rank)) return have_settled(p);
     p.at = position->second;
+    for (const uint32_t rank : p.newcomers) p.back.newcomer_at[rank] = p.at.next;
+    forget_requests(p);
     take_part(p);
     if (!is_group_) return ask(p, SliceWait::kFirstWeights);
     p.next = p.begun = p.at.next;
@@ -793,11 +834,13 @@ class Simulation {
     if (p.is_over()) return;
     p.in_barrier = BarrierEnter{p.incarnation(), name, p.barriers, "1 numbers", 0, stop_set_of, p.border};
     if (is_group_) p.in_barrier->unreached = std::exchange(p.group.unreached, std::nullopt);
+    if (has_snapshots()) p.in_barrier->kept = p.back.newest_version(p.rank);
     ask_barrier(p);
   }
   void enter_position(Process& p) {
     if (goes_back_ && hands_over(p)) offer_to_go_back(p);
     if (workers_update() && hands_over(p)) return ask(p, SliceWait::kHandOver);
+    if (p.back.is_returning && hands_over(p)) return ask(p, SliceWait::kGiveStatistics);
     enter_barrier(p, kPosition);
   }
   void ask_barrier(Process& p) {
@@ -1371,19 +1414,19 @@ class Simulation {
     const uint64_t weights = mix64(hash_of(p.weights) ^ p.group.statistics);
     audit_->has_weights(time_.now(), p.group.end.number(), kNoStep - 1 - p.at.epoch, weights);
     if (!goes_back_ || !p.at.is_original) return;
-    if (weights != undisturbed(p.at.epoch)) wrong_ = "an epoch ended with other bits than without a loss";
+    if (weights != undisturbed(p.at.epoch, kBuckets)) wrong_ = "an epoch ended with other bits than without a loss";
     if (has_gone_back_) note("an epoch ended with the bits of one without a loss");
   }
   // The weights and statistics at the end of the epoch of a job in which nobody was lost.
-  uint64_t undisturbed(uint64_t epoch) const {
+  uint64_t undisturbed(uint64_t epoch, uint32_t arrays) const {
     const auto workers = static_cast<int64_t>(workers_);
-    std::vector<SimulatedWeights> buckets(kBuckets);
+    std::vector<SimulatedWeights> buckets(arrays);
     uint64_t shared = 0;
     for (uint64_t e = 0; e <= epoch; e++) {
       std::vector<uint64_t> statistics(workers_, shared);
       for (int64_t step = 0; step < divide_up(records_, workers * kBatch); step++) {
         const uint64_t weights = hash_of(buckets);
-        std::vector<uint64_t> sums(kBuckets);
+        std::vector<uint64_t> sums(arrays);
         for (int64_t rank = 0; rank < workers; rank++) {
           const data::Share share = data::equal_share(records_, rank, workers);
           std::vector<int64_t> batch;
@@ -1392,9 +1435,9 @@ class Simulation {
           }
           const uint64_t gradient = gradient_of(batch, weights);
           statistics[static_cast<size_t>(rank)] = mix64(statistics[static_cast<size_t>(rank)] ^ gradient);
-          for (uint32_t b = 0; b < kBuckets; b++) sums[b] += mix64(gradient + b);
+          for (uint32_t b = 0; b < arrays; b++) sums[b] += mix64(gradient + b);
         }
-        for (uint32_t b = 0; b < kBuckets; b++) buckets[b] = updated(buckets[b], sums[b]);
+        for (uint32_t b = 0; b < arrays; b++) buckets[b] = updated(buckets[b], sums[b]);
       }
       shared = mix64(std::accumulate(statistics.begin(), statistics.end(), uint64_t{0}));
     }
@@ -1497,6 +1540,57 @@ class Simulation {
     if (std::ranges::none_of(p.group.cuts, explains))
       wrong_ = "a worker was lost that was not cut off from another one";
   }
+
+  // ---- Servers that are lost and replaced (simulated_server_loss.h).
+
+  [[nodiscard]] bool has_snapshots() const { return snapshot_every_ > 0; }
+  void draw_snapshots();
+  void begin_return_audit(Millis absent);
+  void begin_servers();
+  void link_to_servers(Process& p);
+  void see_servers(const View& view);
+  void look_at_servers(bool is_running);
+  void look_at_disks();
+  void look_at_return(const ReleaseBarrier& e);
+  void compare_with_undisturbed(const Process& p);
+  // What happens to them.
+  void fault_with_servers();
+  Process& any_server();
+  void lose_two(Process& one, Process& other);
+  void note_lost_server(const Process& p);
+  void note_killed_here();
+  void continue_without_server(Process& p);
+  void start_server(uint32_t rank);
+  void refuse_server(Process& p);
+  void admit_server(Process& p, uint64_t restores);
+  // What they do.
+  void follow_view(Process& p, const View& view);
+  void carry_out_restore(Process& p, const SimulatedServer::Restored& restored);
+  void write_snapshots(Process& p);
+  void report(Process& p, Event event);
+  void report_snapshots(Process& p);
+  void report_again(Process& p);
+  // What workers do.
+  void keep_point(Process& p);
+  void count_statistics(Process& p);
+  void add_content(Process& p, SliceRequest& request, SliceWait wait) const;
+  void take_weights(Process& p);
+  void take_statistics(Process& p);
+  void send_to_link(Process& p, SliceRequest request, uint32_t place);
+  void send_again(Process& p, const SliceAnswer& answer);
+  void watch_servers(Process& p, const View& view);
+  void break_up(Process& p);
+  void give_up(Process& p);
+  static void forget_requests(Process& p);
+  void meet_others(Process& p, ReturnStage stage, bool is_torn);
+  void have_shared(Process& p);
+  bool agree_with_servers(Process& p, const ReleaseBarrier& release);
+  void follow_servers(Process& p, const ReleaseBarrier& release);
+  void agree_on_position(Process& p);
+  SimulatedPosition adapted(SimulatedPosition at, const std::vector<uint32_t>& members) const;
+  void go_to_snapshot(Process& p, const SimulatedPosition& position);
+  void have_snapshot(Process& p, Step open);
+  void continue_from_snapshot(Process& p);
 
   // ---- The records of an epoch. Without the same weights, only numbers of steps.
 
@@ -1661,6 +1755,7 @@ class Simulation {
     life_++;
     trace_ += fmt::format("{} killed\n", time_.now());
     note(killed_here());
+    if (has_snapshots()) note_killed_here();
     for (Process& p : processes_) {
       p.stream = p.awaits_answer = false;
       p.call_broke = p.in_barrier.has_value();
@@ -1738,18 +1833,24 @@ class Simulation {
     View view{.workers = std::vector<Seat>(seats_, {.incarnation = 0, .state = Seat::State::kEmpty})};
     for (const Node& node : e.nodes) {
       if (node.member.role == Role::kWorker) view.workers[node.member.rank] = Seat{.incarnation = node.incarnation};
+      if (node.member.role == Role::kServer) view.servers.push_back({.incarnation = node.incarnation});
     }
-    const std::vector<std::vector<uint32_t>> slices_of = slices_of_places();
-    for (uint32_t place = 0; place < places(); place++) {
-      std::vector<SimulatedServer::SliceKind> slices;
-      for (const uint32_t slice : slices_of[place]) {
-        const bool is_statistic = slice == parameter_slices();
-        slices.push_back({slice, is_statistic ? bsp(seats_) : policy_, is_statistic});
-      }
-      places_.emplace_back(place, view, slices, *audit_);
+    const bool begins_again = has_snapshots() && !places_.empty();  // the scheduler was killed before it knew
+    for (uint32_t place = 0; place < places() && !begins_again; place++) {
+      places_.emplace_back(place, view, slices_on(place), *audit_);
     }
     see(view);
+    if (has_snapshots() && !begins_again) begin_servers();
     send(Ready{stop_set_of_});
+  }
+  std::vector<SimulatedServer::SliceKind> slices_on(uint32_t place) const {
+    std::vector<SimulatedServer::SliceKind> slices;
+    const std::vector<std::vector<uint32_t>> slices_of = slices_of_places();
+    for (const uint32_t slice : slices_of[place]) {
+      const bool is_statistic = slice == parameter_slices();
+      slices.push_back({slice, is_statistic ? bsp(seats_) : policy_, is_statistic});
+    }
+    return slices;
   }
   void become_member(Process& p) {
     if (std::exchange(p.admitted, true)) return;
@@ -1779,8 +1880,10 @@ class Simulation {
   void carry_out(const Admit& e) {
     Process& p = of(e.node.incarnation);
     if (!is_answered(p)) return;
+    if (e.restores) return admit_server(p, *e.restores);
     if (p.is_late) return admit_late(p, e.node.member.rank);
     set_where(Where::kRunning);
+    if (has_snapshots() && p.works) link_to_servers(p);
     later(p, delay(), [this, &p] {
       become_member(p);
       if (!p.is_worker() || std::exchange(p.trains, true)) return;
@@ -1794,6 +1897,7 @@ class Simulation {
     if (p.seat.is_former() && p.rank != rank) note("a lost worker got another seat");
     p.rank = rank;
     p.has_seat = true;
+    if (has_snapshots()) link_to_servers(p);
     p.group.coming = Coming::kJoins;
     audit_->admits(time_.now(), p.incarnation(), rank);
     later(p, delay(), [this, &p] {
@@ -1834,6 +1938,7 @@ class Simulation {
   void see(const View& view) {
     if (places_.empty() || (seen_view_ && view.number <= *seen_view_)) return;
     seen_view_ = view.number;
+    if (has_snapshots()) see_servers(view);
     audit_->scheduler_has(time_.now(), view.number, SimulatedServer::seen(view));
   }
   void hear(Process& p, const Hold& n) {
@@ -1859,10 +1964,11 @@ class Simulation {
   void hear(Process& p, const Finish&) { leave(p, std::nullopt); }
   void hear(Process& p, const View& view) {
     if (p.works) {
-      if (!p.seat.loses_by(view)) return watch_group(p, view);
+      if (!p.seat.loses_by(view)) return has_snapshots() ? watch_servers(p, view) : watch_group(p, view);
       note("a lost process was told so");
       return lose_seat(p);
     }
+    if (has_snapshots()) return follow_view(p, view);
     deliver(p.rank, view);
     p.viewed = std::max(p.viewed, view.number);
     send_from(p, Viewed{p.incarnation(), view.number});
@@ -1877,6 +1983,7 @@ class Simulation {
       p.barriers = e.seq;
       p.in_barrier->name = kMeeting;
       p.in_barrier->seq = e.seq;
+      p.back.restores = seen_.restores;
     }
   }
   void carry_out(const ReleaseBarrier& e) {
@@ -1888,7 +1995,8 @@ class Simulation {
     if (const auto one = std::ranges::find_if(processes_, inside); one != processes_.end()) {
       regroup(one->in_barrier->stop_set_of, e.seq);
     }
-    if (is_group_ ? e.passed > 0 : border_at_[e.seq] > 0) look_at_border(e);
+    if (e.restored) look_at_return(e);
+    if (is_group_ || has_snapshots() ? e.passed > 0 : border_at_[e.seq] > 0) look_at_border(e);
     for (Process& p : processes_) {
       if (!p.is_worker() || p.ended || p.is_lost) continue;
       if (!p.in_barrier && !p.crashed) early_ = true;
@@ -1930,6 +2038,7 @@ class Simulation {
   void carry_out(const Refuse& e) {
     Process& p = of(e.incarnation);
     if (!is_answered(p)) return;
+    if (has_snapshots() && !p.works) return refuse_server(p);
     if (p.is_over() || !p.is_late) return;
     note(p.seat.is_former() ? "a lost worker got no seat again" : "a worker was turned away");
     if (e.why.find("within 10 minutes") != std::string::npos) note("a worker was lost too often");
@@ -1944,6 +2053,7 @@ class Simulation {
   }
   void carry_out(const DeclareJoined& e) {
     trace_ += fmt::format("{} joined {}\n", time_.now(), to_text(e.member));
+    if (e.member.role == Role::kServer) return note("a lost server was replaced");
     const auto is_it = [&](const Process& p) {
       return p.is_late && !p.takes_part && p.admitted && !p.is_lost && p.rank == e.member.rank;
     };
@@ -1954,6 +2064,7 @@ class Simulation {
     note(is_replacement ? "a lost worker was replaced" : "a worker joined");
     audit_->is_taken(e.member.rank);
   }
+  void carry_out(const DeclareRestore& e) { trace_ += fmt::format("{} restored {}\n", time_.now(), e.version); }
   void carry_out(const DeclareDropped& e) {
     trace_ += fmt::format("{} dropped {}: {}\n", time_.now(), to_text(e.member), e.why);
     note("a joining worker was dropped");
@@ -1967,15 +2078,19 @@ class Simulation {
     note(loss_here());
     look_at_missed_workers(e);
     const bool is_worker = e.member.role == Role::kWorker;
-    Process& p = is_worker ? seated(e.member.rank) : processes_[workers_ + e.member.rank];
+    Process& p = is_worker ? seated(e.member.rank) : serving(e.member.rank);
     p.is_lost = e.continues;
     p.is_to_end = true;
     if (p.is_lost) p.lost_ms = time_.now();
-    has_lost_server_ = has_lost_server_ || !is_worker;
+    has_lost_server_ = has_lost_server_ || (!is_worker && !e.continues);
+    has_lost_worker_ = has_lost_worker_ || is_worker;
     if (p.is_lost && !p.crashed) note("a process was lost that lives");
-    if (e.continues) continue_without(p);
+    if (e.continues) is_worker ? continue_without(p) : continue_without_server(p);
     is_right_one_lost_ = is_lost_by_rule(e.member);
     since_first_cut_ms_ = time_.now() - first_cut();
+  }
+  Process& serving(uint32_t rank) {
+    return rank < seen_.servers.size() ? of(seen_.servers[rank].incarnation) : processes_[workers_ + rank];
   }
   // The process that has this rank.
   Process& seated(uint32_t rank) {
@@ -2022,9 +2137,13 @@ class Simulation {
     has_ended_ = true;
     failure_ = e.failure;
     has_lacked_replacement_ = e.failure && e.failure->message.find("--rejoin-timeout") != std::string::npos;
+    if (has_snapshots()) look_at_disks();
+    has_lacked_snapshots_ = e.failure && e.failure->message.find("--snapshot-every") != std::string::npos;
     trace_ += fmt::format("{} end {}\n", time_.now(), e.failure ? e.failure->message : "well");
     if (!e.failure) note("a job ended well");
-    if (has_lacked_replacement_) note("nobody took the place of a lost worker");
+    const bool lacks_server = has_lacked_replacement_ && e.failure->message.starts_with("server");
+    if (lacks_server) note("nobody took the place of a lost server");
+    if (has_lacked_replacement_ && !lacks_server) note("nobody took the place of a lost worker");
     if (e.failure && e.failure->code == Code::kPreempted && has_trained_) note("a job was stopped");
   }
 
@@ -2052,7 +2171,10 @@ class Simulation {
     result.has_gone_on_without = has_gone_on_without_;
     result.has_lacked_replacement = has_lacked_replacement_;
     result.broken = refused_wrongly_ ? "a server refused a worker that has its seat" : audit_->broken();
+    if (result.broken.empty() && returns_) result.broken = returns_->broken();
     if (result.broken.empty()) result.broken = wrong_;
+    result.has_lacked_snapshots = has_lacked_snapshots_ && !may_lack_snapshots_;
+    result.may_lack_snapshots = has_lacked_snapshots_ && may_lack_snapshots_;
     result.paths = paths_;
     for (const auto& [path, count] : audit_->paths()) result.paths[path] += count;
     result.has_survivor = std::ranges::any_of(processes_, [&](const Process& p) {
@@ -2107,6 +2229,16 @@ class Simulation {
   std::set<uint32_t> drained_;     // ranks of the workers whose processes got a signal to leave
   std::string return_failure_;
   std::optional<simulated::Audit> audit_;
+  uint64_t snapshot_every_ = 0;  // 0: servers take no snapshots, and a lost server ends the job
+  bool may_lose_scheduler_ = false;
+  int64_t slow_one_in_ = 1;  // one in so many reports of servers comes late, and one in ten times as many requests
+  // What each process of a server has in its files, by its rank, the newest last. One that takes the place of another
+  // one takes its files away.
+  std::vector<std::deque<SimulatedSnapshots::Disk>> disks_;
+  std::optional<simulated::ReturnAudit> returns_;
+  View seen_;                                 // the scheduler's newest
+  std::map<uint64_t, uint64_t> restores_at_;  // by barrier: as in View, when the workers went back
+  bool has_lost_worker_ = false, may_lack_snapshots_ = false, has_lacked_snapshots_ = false;
   std::deque<SimulatedServer> places_;
   std::deque<Process> processes_;
   Where where_ = Where::kGathering;
@@ -2146,6 +2278,12 @@ class Simulation {
   uint64_t reconnects_ = 0;
   std::string trace_;
 };
+
+}  // namespace dtrain::sync::membership
+
+#include "simulated_server_loss.h"
+
+namespace dtrain::sync::membership {
 
 inline Outcome simulate(uint64_t seed, Disturbance disturbance) {
   return Simulation(seed, disturbance).run();

@@ -14,8 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "data/loading/epoch_rest.h"
 #include "simulated_group.h"
+#include "simulated_position.h"
+#include "simulated_return.h"
 #include "simulated_servers.h"
 #include "sync/membership.h"
 #include "sync/seat.h"
@@ -53,21 +54,8 @@ class SimulatedTime {
   Millis now_ = 0;
 };
 
-// Where a worker is in the run. All workers of a job have the same position at a meeting.
-struct SimulatedPosition {
-  uint64_t epoch = 0;
-  // If every worker makes the same number of steps in an epoch: how many since the records were last divided, and how
-  // many there are in all.
-  int64_t made = 0, steps = 0;
-  uint64_t next = 0;                   // the number of the next step
-  data::EpochRest rest = {};           // what other workers have read of the epoch
-  uint64_t division = 0;               // numbers the divisions of the records
-  std::vector<uint32_t> members = {};  // the ranks that divide the records
-  bool is_original = true;             // whether as many workers as at the start have made all steps so far
-};
-
 // For what a worker waits until all its requests to slices are answered.
-enum class SliceWait { kNothing, kStep, kFirstWeights, kRefresh, kStatistics, kHandOver };
+enum class SliceWait { kNothing, kStep, kFirstWeights, kRefresh, kStatistics, kHandOver, kGiveStatistics };
 
 struct OpenRequest {
   SliceRequest request = {};  // number 0: none
@@ -189,7 +177,13 @@ struct SimulatedProcess {
   bool is_gone = false;    // the scheduler knows that it has ended
   bool is_to_end = false;  // it was told to leave, was lost, or has joined when nobody was left who knew the position
   bool must_leave = false, has_left = false;
-  GroupMember group = {};  // in a job without servers
+  GroupMember group = {};     // in a job without servers
+  ReturningWorker back = {};  // in a job whose servers take snapshots
+
+  // ---- Of a server.
+  std::optional<size_t> serves = {};  // its number among all servers that there ever were
+  Millis report_ms = 0;               // when its last report reaches the scheduler
+  Millis carried_out_ms = 0;          // when it has carried out the last view
 
   [[nodiscard]] bool is_worker() const { return works && takes_part; }
   [[nodiscard]] bool is_over() const { return crashed || ended || failed || has_unwound; }
