@@ -110,8 +110,8 @@ std::vector<SimulateRow> loss_rows() {
   return {
       {.name = "mtbf",
        .value = "HOURS",
-       .help = "instead of comparing the schemes, compare what lost workers cost the whole job, if a worker is lost "
-               "after HOURS on average (exponentially distributed), and so is the scheduler; servers are never lost",
+       .help = "instead of comparing the schemes, compare what lost processes cost the whole job, if a worker is lost "
+               "after HOURS on average (exponentially distributed), and so are the scheduler and each server",
        .bind = DT_FIELD(SimulateOptions, simulation.mtbf_hours),
        .default_text = "off",
        .min = 0,
@@ -128,13 +128,20 @@ std::vector<SimulateRow> loss_rows() {
        .bind = DT_FIELD(SimulateOptions, simulation.scheduler_returns)},
       {.name = "replace-time",
        .value = "TIME",
-       .help = "with --mtbf: time until another worker trains in the place of a lost one, or until all have started "
+       .help = "with --mtbf: time until another process works in the place of a lost one, or until all have started "
                "again",
        .bind = DT_FIELD(SimulateOptions, simulation.replace_time),
        .min = 0,
        .max = job::kSecondsMax},
       training_row<SimulateOptions>("heartbeat-timeout", DT_FIELD(SimulateOptions, simulation.heartbeat_timeout)),
       training_row<SimulateOptions>("save-every", DT_FIELD(SimulateOptions, simulation.save_every, "off")),
+      {.name = "snapshot-every",
+       .value = "N",
+       .help = "with --mtbf: updates between two snapshots of a server",
+       .bind = DT_FIELD(SimulateOptions, simulation.snapshot_every),
+       .default_text = "off",
+       .min = 0,
+       .max = job::kStepsMax},
   };
 }
 

@@ -191,6 +191,7 @@ struct Scheme {
   sync::Policy policy;
   double learning_rate;
   bool members_wait;  // whether the workers of a group wait for each other in every step
+  bool goes_back;     // whether all go back to a snapshot when a server is lost
 };
 
 Result<std::vector<Scheme>> schemes_of(const SimulateOptions& options, const Setting& setting) {
@@ -200,21 +201,21 @@ Result<std::vector<Scheme>> schemes_of(const SimulateOptions& options, const Set
     return fail(Code::kUsage, "--backup {}: must be less than the number of workers, {}", options.backup, workers);
   const auto is_asked = [&](std::string_view name) { return options.scheme == "all" || options.scheme == name; };
   std::vector<Scheme> schemes;
-  if (is_asked("bsp")) schemes.push_back({"bsp", sync::bsp(workers), options.lr, true});
+  if (is_asked("bsp")) schemes.push_back({"bsp", sync::bsp(workers), options.lr, true, true});
   if (is_asked("bsp") && options.backup > 0) {
     schemes.push_back({fmt::format("bsp backup {}", options.backup),
-                       sync::bsp(workers, static_cast<uint32_t>(options.backup)), options.lr, false});
+                       sync::bsp(workers, static_cast<uint32_t>(options.backup)), options.lr, false, false});
   }
-  if (is_asked("asp")) schemes.push_back({"asp", sync::asp(workers), own_lr, false});
+  if (is_asked("asp")) schemes.push_back({"asp", sync::asp(workers), own_lr, false, false});
   if (is_asked("ssp")) {
     const auto lead = static_cast<sync::Step>(options.staleness);
-    schemes.push_back({fmt::format("ssp lead {}", lead), sync::ssp(workers, lead), own_lr, false});
+    schemes.push_back({fmt::format("ssp lead {}", lead), sync::ssp(workers, lead), own_lr, false, false});
   }
   if (is_asked("gsp")) {
     DT_TRY(std::vector<sync::Group> groups, groups_of(options, setting.step_ms));
     const sync::Policy gsp = sync::gsp(std::move(groups));
     const sync::Group count = sync::group_count(gsp);
-    schemes.push_back({fmt::format("gsp {} group{}", count, count == 1 ? "" : "s"), gsp, options.lr, true});
+    schemes.push_back({fmt::format("gsp {} group{}", count, count == 1 ? "" : "s"), gsp, options.lr, true, false});
   }
   return schemes;
 }
@@ -226,6 +227,9 @@ constexpr double kJobsMax = 200;
 // The steps that the simulation times for the loss model: enough to average out their jitter, in some seconds.
 constexpr int64_t kStepsTimed = 100, kStepsTimedMin = 20;
 constexpr int64_t kExchangesTimed = 5'000'000;  // between a worker and a server
+// How a server writes a snapshot, in bytes a second: as a hard disk or a shared file system does. A snapshot has the
+// weights and as many bytes of the optimizer's state.
+constexpr double kWriteRate = 2e8, kSnapshotCopies = 2;
 
 int64_t steps_timed(const SimulateOptions& options, const Setting& setting) {
   const int64_t exchanges = static_cast<int64_t>(setting.step_ms.size()) * options.servers;
@@ -237,6 +241,8 @@ Result<> check_losses(const SimulateOptions& options, const Setting& setting) {
     return fail(Code::kUsage, "--policy {}: without --mtbf HOURS, no worker is lost", options.policy);
   if (options.mtbf_hours == 0 && options.scheduler_returns)
     return fail(Code::kUsage, "--scheduler-returns: without --mtbf HOURS, the scheduler is not lost");
+  if (options.mtbf_hours == 0 && options.snapshot_every > 0)
+    return fail(Code::kUsage, "--snapshot-every {}: without --mtbf HOURS, no server is lost", options.snapshot_every);
   if (options.mtbf_hours == 0) return {};
   const bool changes = options.leave_percent > 0 || !setting.joins.empty() || !setting.kills.empty();
   if (changes || options.loss > 0)
@@ -264,6 +270,19 @@ std::vector<uint32_t> groups_that_wait(const Scheme& scheme, double step_s, doub
   return own;
 }
 
+double write_time_s(const SimulateOptions& options) {
+  return kSnapshotCopies * static_cast<double>(options.bytes) / static_cast<double>(options.servers) / kWriteRate;
+}
+
+void add_servers(const SimulateOptions& options, const Scheme& scheme, const Outcome& outcome, LossSetting& losses) {
+  losses.servers = static_cast<size_t>(options.servers);
+  if (options.snapshot_every == 0) return;
+  losses.server = scheme.goes_back ? ServerLoss::kGoBack : ServerLoss::kContinue;
+  losses.snapshot_s = static_cast<double>(options.snapshot_every) / outcome.updates_per_s();
+  // The servers answer no later update before a snapshot is written.
+  losses.snapshot_write_s = std::min(write_time_s(options), losses.snapshot_s);
+}
+
 LossSetting losses_of(const SimulateOptions& options, const Scheme& scheme, double step_s, const Outcome& outcome) {
   const auto seconds = [](std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); };
   const double epoch_s = step_s * static_cast<double>(options.steps);
@@ -281,10 +300,11 @@ LossSetting losses_of(const SimulateOptions& options, const Scheme& scheme, doub
   for (const Outcome::WorkerTimes& times : outcome.workers) steps += static_cast<double>(times.steps);
   for (const Outcome::WorkerTimes& times : outcome.workers)
     losses.share.push_back(static_cast<double>(times.steps) / steps);
+  add_servers(options, scheme, outcome, losses);
   return losses;
 }
 
-PolicyResult cost_of(const LossSetting& losses, LossPolicy policy, int64_t jobs, uint64_t seed) {
+PolicyResult cost_of(const LossSetting& losses, LossPolicy policy, int64_t jobs, uint64_t seed, double updates_per_s) {
   PolicyResult result{.policy = policy, .jobs = jobs};
   std::vector<LossCost> costs;
   for (int64_t job = 0; job < jobs; job++)
@@ -302,6 +322,7 @@ PolicyResult cost_of(const LossSetting& losses, LossPolicy policy, int64_t jobs,
   result.repeated_s = mean(&LossCost::repeated_s);
   result.losses = mean(&LossCost::losses);
   result.workers_at_end = mean(&LossCost::workers_at_end);
+  result.updates_undone = mean(&LossCost::undone_s) * updates_per_s;
   return result;
 }
 
@@ -310,17 +331,19 @@ Result<> add_losses(const SimulateOptions& options, const Scheme& scheme, sync::
   const double step_s = result.outcome.seconds / static_cast<double>(steps);
   const LossSetting losses = losses_of(options, scheme, step_s, result.outcome);
   result.job_s = losses.work_s;
-  const double expected = result.job_s / losses.mtbf_s * static_cast<double>(losses.share.size());
+  result.server_loss = losses.server;
+  const double expected = result.job_s / losses.mtbf_s * static_cast<double>(losses.share.size() + losses.servers);
   if (expected * kTooLong > kLossesDrawn) {
     return fail(
         Code::kUsage,
-        "--mtbf {:g}: a job of {:.3g} hours with {} workers would lose about {:.2g} workers, which is more than a "
-        "simulation can have ({:g}); simulate a part of the job with a smaller --num-epochs",
-        options.mtbf_hours, result.job_s / 3600, losses.share.size(), expected, kLossesDrawn / kTooLong);
+        "--mtbf {:g}: a job of {:.3g} hours with {} workers and {} servers would lose about {:.2g} of them, which is "
+        "more than a simulation can have ({:g}); simulate a part of the job with a smaller --num-epochs",
+        options.mtbf_hours, result.job_s / 3600, losses.share.size(), losses.servers, expected,
+        kLossesDrawn / kTooLong);
   }
   const auto jobs = static_cast<int64_t>(std::clamp(kLossesDrawn / std::max(expected, 1.0), 1.0, kJobsMax));
   for (const LossPolicy policy : policies_of(options))
-    result.policies.push_back(cost_of(losses, policy, jobs, options.seed));
+    result.policies.push_back(cost_of(losses, policy, jobs, options.seed, result.outcome.updates_per_s()));
   return {};
 }
 
@@ -353,7 +376,8 @@ Result<SimulateResult> simulate(const SimulateOptions& options, const SimulatePr
   if (options.loss > 0) {
     DT_TRY(data, learning_data(options.data_dir));
   }
-  SimulateResult result{.options = options, .step_ms = setting.step_ms, .schemes = {}};
+  SimulateResult result{
+      .options = options, .step_ms = setting.step_ms, .schemes = {}, .snapshot_write_s = write_time_s(options)};
   for (const Scheme& scheme : schemes) {
     const Clock::time_point begin = Clock::now();
     setting.policy = scheme.policy;

@@ -45,14 +45,15 @@ struct SimulateOptions {
   std::string data_dir = {};  // directory of the training set for the learning model; empty: synthetic images
   int64_t batch_size = 64;
   double lr = 0.1;  // learning rate for BSP and GSP; ASP and SSP use lr / workers
-  // The mean number of hours between the losses of a worker, or of the scheduler; 0: none is lost. If not 0, the
-  // simulation covers some steps of an epoch (at most 100), and the loss model (loss_model.h) the whole job.
+  // The mean number of hours between the losses of a process; 0: none is lost. If not 0, the simulation covers some
+  // steps of an epoch (at most 100), and the loss model (loss_model.h) the whole job.
   double mtbf_hours = 0;
   std::string policy = "all";      // the policy with which the job meets the losses
   bool scheduler_returns = false;  // whether the loss of the scheduler is SchedulerLoss::kReturns, or else kRestart
   std::chrono::milliseconds replace_time{60000};       // LossSetting::replace_s
   std::chrono::milliseconds heartbeat_timeout{10000};  // LossSetting::detect_s
   std::chrono::milliseconds save_every{0};             // LossSetting::save_s
+  int64_t snapshot_every = 0;  // number of updates between two snapshots of a server; 0: the servers take none
 };
 
 // What the losses cost under one policy: means over the jobs that finished, or over all if none did. The members have
@@ -61,6 +62,7 @@ struct PolicyResult {
   LossPolicy policy = LossPolicy::kWait;
   int64_t jobs = 0, finished = 0;  // number of jobs, which differ in their random numbers, and of those that finished
   double mean_s = 0, standing_s = 0, fewer_s = 0, repeated_s = 0, losses = 0, workers_at_end = 0;
+  double updates_undone = 0;  // LossCost::undone_s, as the number of updates in that time
 };
 
 struct SchemeResult {
@@ -69,8 +71,9 @@ struct SchemeResult {
   // The virtual time at which the loss was reached, in seconds; nullopt if it was not reached or there is no learning
   // model.
   std::optional<double> reached_s;
-  double last_loss = 0;                     // the last loss that the learning model measured
-  double job_s = 0;                         // duration of the whole job if no worker is lost
+  double last_loss = 0;  // the last loss that the learning model measured
+  double job_s = 0;      // duration of the whole job if no process is lost
+  ServerLoss server_loss = ServerLoss::kRestart;
   std::vector<PolicyResult> policies = {};  // empty without mtbf_hours
 
   [[nodiscard]] double staleness_mean() const;
@@ -81,6 +84,8 @@ struct SimulateResult {
   SimulateOptions options;
   std::vector<double> step_ms;  // mean time of each worker's forward and backward pass, indexed by worker
   std::vector<SchemeResult> schemes;
+  // The time that a server needs to write a snapshot: an estimate from SimulateOptions::bytes.
+  double snapshot_write_s = 0;
 
   [[nodiscard]] std::string text() const;
   [[nodiscard]] std::string json() const;  // the result as JSON, on one line

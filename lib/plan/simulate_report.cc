@@ -33,10 +33,6 @@ double epoch_s(const Outcome& outcome) {
   return outcome.seconds / static_cast<double>(std::max<size_t>(outcome.epoch_s.size(), 1));
 }
 
-double updates_per_s(const Outcome& outcome) {
-  return static_cast<double>(outcome.updates) / std::max(outcome.seconds, 1e-9);
-}
-
 // The column of a staleness in the histogram. The columns are 1, 2, 3-4, 5-8, ...: each ends at a power of two.
 size_t column_of(uint64_t staleness) {
   size_t column = 0;
@@ -81,7 +77,7 @@ std::string times_table(const SimulateResult& result) {
     const Outcome& outcome = scheme.outcome;
     const Sums sums = sums_of(outcome);
     text += fmt::format("{:<16}{:>10.3f}{:>11.2f}{:>11.2f}{:>7}{:>9.1f} %{:>7.1f} %{:>7.1f} %{:>8}{:>11}{:>10.2f}",
-                        scheme.name, epoch_s(outcome), updates_per_s(outcome), scheme.staleness_mean(),
+                        scheme.name, epoch_s(outcome), outcome.updates_per_s(), scheme.staleness_mean(),
                         scheme.staleness_max(), 100 * sums.computing_s / sums.all_s(),
                         100 * sums.waiting_s / sums.all_s(), 100 * sums.network_s / sums.all_s(), outcome.late,
                         outcome.messages, static_cast<double>(outcome.bytes) / 1e9);
@@ -139,7 +135,7 @@ std::string hours(double seconds) {
 }
 
 // The row of one policy. Percentages are of the duration without losses.
-std::string policy_row(const SchemeResult& scheme, const PolicyResult& policy) {
+std::string policy_row(const SchemeResult& scheme, const PolicyResult& policy, bool shows_undone) {
   const std::string start = fmt::format("{:<16}{:<9}", scheme.name, name_of(policy.policy));
   const int64_t failed = policy.jobs - policy.finished;
   if (policy.finished == 0) {
@@ -151,34 +147,65 @@ std::string policy_row(const SchemeResult& scheme, const PolicyResult& policy) {
       fmt::format("{}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10.1f}{:>12.1f}", start, hours(policy.mean_s),
                   percent(policy.mean_s - scheme.job_s), percent(policy.standing_s), percent(policy.fewer_s),
                   percent(policy.repeated_s), policy.losses, policy.workers_at_end);
+  if (shows_undone) row += fmt::format("{:>10.1f}", policy.updates_undone);
   if (failed > 0) row += fmt::format("  {:.0f} % did not finish", 100.0 * static_cast<double>(failed) / policy.jobs);
   return row + "\n";
+}
+
+bool has_scheme(const SimulateResult& result, ServerLoss loss) {
+  return std::any_of(result.schemes.begin(), result.schemes.end(),
+                     [loss](const SchemeResult& scheme) { return scheme.server_loss == loss; });
+}
+
+// What the model assumes about servers.
+std::string servers_lines(const SimulateResult& result) {
+  const SimulateOptions& options = result.options;
+  const std::string servers =
+      options.servers == 1 ? "the server is lost" : fmt::format("each of the {} servers is lost", options.servers);
+  if (options.snapshot_every == 0) return servers + " as often, and then all start again (no --snapshot-every)\n";
+  std::string text = fmt::format(
+      "{} as often, and replaced as a worker is, while all workers stand still; snapshots every {} update{}, each "
+      "written in {}\n",
+      servers, options.snapshot_every, options.snapshot_every == 1 ? "" : "s",
+      duration_text(std::chrono::duration<double>(result.snapshot_write_s)));
+  if (has_scheme(result, ServerLoss::kGoBack))
+    text += "bsp then goes back to the newest snapshot that all servers have\n";
+  if (has_scheme(result, ServerLoss::kContinue)) {
+    text += "in schemes other than bsp, the replaced server then lacks the updates since its own newest snapshot\n";
+  }
+  return text;
 }
 
 std::string losses_table(const SimulateResult& result) {
   const SimulateOptions& options = result.options;
   std::string text = fmt::format(
       "a worker is lost after {:g} hours on average, noticed after {}, replaced after {}; {}\n"
-      "the scheduler is lost as often, and {}\n\n",
+      "the scheduler is lost as often, and {}\n",
       options.mtbf_hours, duration_text(options.heartbeat_timeout), duration_text(options.replace_time),
       options.save_every.count() > 0
           ? fmt::format("checkpoints every {} and every epoch", duration_text(options.save_every))
           : "checkpoints every epoch",
       options.scheduler_returns ? "comes back (--state-dir)" : "then all start again (no --state-dir)");
-  text += fmt::format("{:<16}{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}\n", "scheme", "policy", "hours", "more",
-                      "standing", "fewer", "repeated", "losses", "workers");
+  text += servers_lines(result) + "\n";
+  const bool shows_undone = has_scheme(result, ServerLoss::kContinue);
+  text += fmt::format("{:<16}{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}{}\n", "scheme", "policy", "hours", "more",
+                      "standing", "fewer", "repeated", "losses", "workers", shows_undone ? "    undone" : "");
   for (const SchemeResult& scheme : result.schemes) {
     text += fmt::format("{:<16}{:<9}{:>10}\n", scheme.name, "no loss", hours(scheme.job_s));
-    for (const PolicyResult& policy : scheme.policies) text += policy_row(scheme, policy);
+    for (const PolicyResult& policy : scheme.policies) text += policy_row(scheme, policy, shows_undone);
   }
   return text;
 }
 
 // The means by name, as JSON and CSV list them.
 std::vector<std::pair<const char*, double>> means_of(const PolicyResult& policy) {
-  return {{"seconds", policy.mean_s},  {"standing_s", policy.standing_s},
-          {"fewer_s", policy.fewer_s}, {"repeated_s", policy.repeated_s},
-          {"losses", policy.losses},   {"workers_at_end", policy.workers_at_end}};
+  return {{"seconds", policy.mean_s},
+          {"standing_s", policy.standing_s},
+          {"fewer_s", policy.fewer_s},
+          {"repeated_s", policy.repeated_s},
+          {"losses", policy.losses},
+          {"workers_at_end", policy.workers_at_end},
+          {"updates_undone", policy.updates_undone}};
 }
 
 nlohmann::ordered_json json_of(const PolicyResult& policy) {
@@ -196,7 +223,7 @@ nlohmann::ordered_json json_of(const SchemeResult& scheme, bool learns) {
                                    {"seconds", outcome.seconds},
                                    {"epoch_s", outcome.epoch_s},
                                    {"updates", outcome.updates},
-                                   {"updates_per_s", updates_per_s(outcome)},
+                                   {"updates_per_s", outcome.updates_per_s()},
                                    {"gradients", outcome.gradients},
                                    {"applied", outcome.applied},
                                    {"late", outcome.late},
@@ -218,12 +245,33 @@ nlohmann::ordered_json json_of(const SchemeResult& scheme, bool learns) {
   }
   for (const PolicyResult& policy : scheme.policies) {
     object["job_s"] = scheme.job_s;
+    object["server_loss"] = name_of(scheme.server_loss);
     object["policies"].push_back(json_of(policy));
   }
   if (!learns) return object;
   object["seconds_to_loss"] = scheme.reached_s ? nlohmann::ordered_json(*scheme.reached_s) : nullptr;
   object["loss"] = scheme.last_loss;
   return object;
+}
+
+// The lines of csv() about the losses under a scheme.
+std::string losses_csv(const SimulateResult& result, const SchemeResult& scheme) {
+  std::string text;
+  const auto row = [&](std::string_view quantity, const auto& value) {
+    fmt::format_to(std::back_inserter(text), "{},{},0,{}\n", scheme.name, quantity, value);
+  };
+  row("servers", result.options.servers);
+  row("snapshot_every", result.options.snapshot_every);
+  row("snapshot_write_s", result.snapshot_write_s);
+  row(fmt::format("server_loss {}", name_of(scheme.server_loss)), 1);
+  for (const PolicyResult& policy : scheme.policies) {
+    const auto cost = [&](std::string_view quantity, double value) {
+      row(fmt::format("{} {}", name_of(policy.policy), quantity), value);
+    };
+    for (const auto& [name, value] : means_of(policy)) cost(name, value);
+    cost("finished", static_cast<double>(policy.finished) / static_cast<double>(policy.jobs));
+  }
+  return text;
 }
 
 }  // namespace
@@ -259,6 +307,10 @@ std::string SimulateResult::json() const {
                                    {"seed", options.seed},
                                    {"step_ms", step_ms}};
   if (options.loss > 0) object["loss"] = options.loss;
+  if (options.mtbf_hours > 0) {
+    object["snapshot_every"] = options.snapshot_every;
+    object["snapshot_write_s"] = snapshot_write_s;
+  }
   for (const SchemeResult& scheme : schemes) object["schemes"].push_back(json_of(scheme, options.loss > 0));
   return json_text(object);
 }
@@ -272,7 +324,7 @@ std::string SimulateResult::csv() const {
     const Outcome& outcome = scheme.outcome;
     for (size_t e = 0; e < outcome.epoch_s.size(); e++) row("epoch_s", e, outcome.epoch_s[e]);
     row("updates", 0, outcome.updates);
-    row("updates_per_s", 0, updates_per_s(outcome));
+    row("updates_per_s", 0, outcome.updates_per_s());
     row("gradients", 0, outcome.gradients);
     row("applied", 0, outcome.applied);
     row("late", 0, outcome.late);
@@ -280,13 +332,7 @@ std::string SimulateResult::csv() const {
     row("bytes", 0, outcome.bytes);
     if (scheme.reached_s) row("seconds_to_loss", 0, *scheme.reached_s);
     if (options.loss > 0) row("loss", 0, scheme.last_loss);
-    for (const PolicyResult& policy : scheme.policies) {
-      const auto cost = [&](std::string_view quantity, double value) {
-        row(fmt::format("{} {}", name_of(policy.policy), quantity), 0, value);
-      };
-      for (const auto& [name, value] : means_of(policy)) cost(name, value);
-      cost("finished", static_cast<double>(policy.finished) / static_cast<double>(policy.jobs));
-    }
+    if (options.mtbf_hours > 0) text += losses_csv(*this, scheme);
     for (const auto& [staleness, count] : outcome.staleness) row("staleness", staleness, count);
     for (size_t w = 0; w < outcome.workers.size(); w++) {
       row("steps", w, outcome.workers[w].steps);

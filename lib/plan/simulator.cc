@@ -436,6 +436,10 @@ void Simulation::send_reply(uint32_t server, sync::Worker w, const Reply& reply,
 
 }  // namespace
 
+double Outcome::updates_per_s() const {
+  return static_cast<double>(updates) / std::max(seconds, 1e-9);
+}
+
 Outcome simulate(const Setting& setting, uint64_t seed, std::span<Observer* const> observers) {
   return Simulation(setting, seed, observers).run();
 }

@@ -84,6 +84,8 @@ struct Outcome {
     double network_s = 0;  // the rest of the time of its exchanges
   };
   std::vector<WorkerTimes> workers = {};
+
+  [[nodiscard]] double updates_per_s() const;  // on server 0, in virtual time
 };
 
 // Equal settings and seeds produce equal outcomes and the same calls of the observers. `step_ms` must have the same

@@ -2,10 +2,13 @@
 
 #include <cmath>
 #include <numeric>
+#include <optional>
 
+#include "base/random.h"
 #include "support/catch.h"
 
 using namespace dtrain::plan;
+using dtrain::RandomStream, dtrain::Use;
 
 namespace {
 
@@ -37,16 +40,65 @@ LossCost mean_of(const LossSetting& setting, LossPolicy policy, uint64_t jobs) {
     mean.seconds += cost.seconds / static_cast<double>(jobs);
     mean.standing_s += cost.standing_s / static_cast<double>(jobs);
     mean.fewer_s += cost.fewer_s / static_cast<double>(jobs);
+    mean.undone_s += cost.undone_s / static_cast<double>(jobs);
     mean.losses += cost.losses;
     mean.workers_at_end += cost.workers_at_end;
   }
   return mean;
 }
 
+constexpr LossPolicy kPolicies[] = {LossPolicy::kWait, LossPolicy::kShrink, LossPolicy::kRestart};
+
+// A job of an hour with checkpoints every 450 s and snapshots every 100 s, which are usable 30 s later. A lost server
+// is replaced after 70 s.
+LossSetting with_servers(ServerLoss loss) {
+  LossSetting setting = setting_of(4, 1, 10);
+  setting.save_s = 450;
+  setting.servers = 2;
+  setting.server = loss;
+  setting.snapshot_s = 100;
+  setting.snapshot_write_s = 30;
+  setting.detect_s = 10;
+  setting.replace_s = 60;
+  return setting;
+}
+
+// The work that the newest usable snapshot of with_servers() lacks, if its first one is `age_s` old.
+double lacks_s(double age_s) {
+  return age_s < 30 ? age_s : 30 + std::fmod(age_s - 30, 100);
+}
+
+// The random numbers of a job, in the order in which the model draws them.
+class Draws {
+ public:
+  Draws(const LossSetting& setting, LossPolicy policy, uint64_t seed)
+      : mtbf_s_(setting.mtbf_s), random_(seed, Use::kSimulation, static_cast<uint64_t>(policy), setting.share.size()) {}
+
+  // The time until one of `processes` is lost.
+  double loss_s(int64_t processes) {
+    return -std::log(1 - random_.uniform()) * mtbf_s_ / static_cast<double>(processes);
+  }
+  // Whether it is a server, if 4 of the processes are workers and the others are servers.
+  bool is_server(int64_t processes) { return random_.below(processes) >= 4; }
+
+ private:
+  double mtbf_s_;
+  RandomStream random_;
+};
+
+// When a server is lost, in a job of with_servers() that loses nothing else; nullopt in other jobs.
+std::optional<double> only_loss_s(const LossSetting& setting, LossPolicy policy, uint64_t seed) {
+  Draws draws(setting, policy, seed);
+  const double at_s = draws.loss_s(6);
+  const bool is_only = draws.is_server(6) && job_with_losses(setting, policy, seed).losses == 1;
+  return is_only ? std::optional(at_s) : std::nullopt;
+}
+
 }  // namespace
 
 TEST_CASE("a job without losses takes its own time under each policy", "[plan]") {
-  const LossSetting setting = setting_of(100, 1, 1e12);
+  LossSetting setting = setting_of(100, 1, 1e12);
+  setting.servers = 10;
   for (const LossPolicy policy : {LossPolicy::kWait, LossPolicy::kShrink, LossPolicy::kRestart}) {
     const LossCost cost = job_with_losses(setting, policy, 1);
     CHECK(cost.finished);
@@ -157,6 +209,166 @@ TEST_CASE("in groups, only the group of a lost worker waits until the loss is no
     checked++;
   }
   CHECK(checked > 5);
+}
+
+TEST_CASE("a job whose servers are not lost costs what it did before servers could be lost", "[plan]") {
+  LossSetting setting = setting_of(10, 20, 50);
+  setting.epoch_s = kHour;
+  setting.save_s = 600;
+  setting.detect_s = 10;
+  setting.replace_s = 60;
+  setting.scheduler = SchedulerLoss::kReturns;
+  const double seconds[] = {72210, 93873.12102721840, 73351.05472204692};
+  for (size_t i = 0; i < 3; i++) CHECK(job_with_losses(setting, kPolicies[i], 7).seconds == Approx(seconds[i]));
+  setting.scheduler = SchedulerLoss::kRestart;
+  CHECK(job_with_losses(setting, LossPolicy::kShrink, 7).seconds == Approx(75415.47058169920));
+  CHECK(job_with_losses(setting, LossPolicy::kRestart, 7).seconds == Approx(73650.04222365818));
+}
+
+TEST_CASE("the loss of a server costs the time of its replacement and what its snapshot lacks", "[plan]") {
+  uint64_t older = 0, newest = 0;
+  for (const LossPolicy policy : kPolicies) {
+    for (uint64_t seed = 0; seed < 300; seed++) {
+      const std::optional<double> at_s = only_loss_s(with_servers(ServerLoss::kGoBack), policy, seed);
+      if (!at_s) continue;
+      INFO(name_of(policy) << ", seed " << seed << ", at " << *at_s << " s");
+      (std::fmod(*at_s, 100) < 30 ? older : newest)++;
+      const LossCost back = job_with_losses(with_servers(ServerLoss::kGoBack), policy, seed);
+      CHECK(back.repeated_s == Approx(lacks_s(*at_s)));
+      CHECK(back.standing_s == Approx(70));
+      CHECK(back.seconds == Approx(kHour + 70 + lacks_s(*at_s)));
+      CHECK((back.undone_s == 0 && back.fewer_s == 0 && back.workers_at_end == 4));
+
+      // The same loss, if no step is repeated.
+      const LossCost on = job_with_losses(with_servers(ServerLoss::kContinue), policy, seed);
+      CHECK(on.seconds == Approx(kHour + 70));
+      CHECK(on.undone_s == Approx(lacks_s(*at_s)));
+      CHECK(on.repeated_s == 0);
+    }
+  }
+  CHECK(older > 10);
+  CHECK(newest > 10);
+}
+
+TEST_CASE("without snapshots, the loss of a server makes all start again, under each policy", "[plan]") {
+  uint64_t checked = 0;
+  for (const LossPolicy policy : kPolicies) {
+    for (uint64_t seed = 0; seed < 100; seed++) {
+      const LossSetting setting = with_servers(ServerLoss::kRestart);
+      const std::optional<double> at_s = only_loss_s(setting, policy, seed);
+      if (!at_s) continue;
+      const LossCost cost = job_with_losses(setting, policy, seed);
+      CHECK(cost.repeated_s == Approx(std::fmod(*at_s, 450)));
+      CHECK(cost.seconds == Approx(kHour + 70 + std::fmod(*at_s, 450)));
+      checked++;
+    }
+  }
+  CHECK(checked > 10);
+
+  // A server that is lost while all start makes them start once more, as any process does.
+  LossSetting setting = setting_of(10, 10, 20);
+  setting.servers = 10;
+  setting.save_s = 0.5 * kHour;
+  setting.replace_s = kHour;
+  const double rate = 20 / (20 * kHour);
+  const double expected = 20 * (std::exp(rate * setting.save_s) - 1) * std::exp(rate * setting.replace_s) / rate;
+  CHECK(mean_of(setting, LossPolicy::kRestart, 4000).seconds == Approx(expected).epsilon(0.01));
+}
+
+TEST_CASE("if a worker is lost too, all start again with new snapshots", "[plan]") {
+  uint64_t while_away = 0, before = 0;
+  for (uint64_t seed = 0; seed < 1000; seed++) {
+    LossSetting setting = with_servers(ServerLoss::kGoBack);
+    setting.replace_s = 600;
+    const LossCost cost = job_with_losses(setting, LossPolicy::kRestart, seed);
+    if (cost.losses != 2 || !cost.finished) continue;
+    Draws draws(setting, LossPolicy::kRestart, seed);
+    const double first_s = draws.loss_s(6);
+    INFO("seed " << seed << ", first loss at " << first_s << " s");
+    if (draws.is_server(6)) {
+      const double away_s = draws.loss_s(5);
+      if (away_s > 610 || draws.is_server(5)) continue;
+      const double snapshot_s = first_s - lacks_s(first_s);
+      CHECK(cost.standing_s == Approx(away_s + 610));
+      CHECK(cost.repeated_s == Approx(lacks_s(first_s) + std::fmod(snapshot_s, 450)).margin(1e-9));
+      while_away++;
+    } else if (draws.loss_s(6) > 600) {
+      const double second_s = draws.loss_s(6);
+      if (!draws.is_server(6)) continue;
+      CHECK(cost.standing_s == Approx(610 + 610));
+      CHECK(cost.repeated_s == Approx(std::fmod(first_s, 450) + lacks_s(second_s)));
+      before++;
+    }
+  }
+  CHECK(while_away > 5);
+  CHECK(before > 5);
+}
+
+TEST_CASE("a job goes back to the newest snapshot that can be used, also after several losses", "[plan]") {
+  // If a worker is replaced at once, only the losses of servers cost anything. With losses at the rate r, a time t
+  // passes without a loss with the probability exp(-r t), and the mean time until t has passed or a server is lost is
+  // (1 - exp(-r t)) / r. `back`: the mean time to the end from a snapshot with n intervals to go, to which the job has
+  // gone back. `ahead`: the same from the moment at which that snapshot becomes usable.
+  LossSetting setting = setting_of(20, 10, 2);
+  setting.servers = 4;
+  setting.server = ServerLoss::kGoBack;
+  setting.snapshot_s = 0.5 * kHour;
+  setting.snapshot_write_s = 0.3 * kHour;
+  const double rate = 4 / (2 * kHour), every_s = setting.snapshot_s, write_s = setting.snapshot_write_s;
+  const auto passes = [&](double time_s) { return std::exp(-rate * time_s); };
+  const auto mean_s = [&](double time_s, double then_s, double lost_s) {
+    const double p = passes(time_s);
+    return (1 - p) / rate + p * then_s + (1 - p) * lost_s;
+  };
+  double back = (1 / passes(every_s) - 1) / rate, ahead = mean_s(every_s - write_s, 0, back);
+  for (int n = 2; n <= 20; n++) {
+    back = (1 / passes(every_s + write_s) - 1) / rate + ahead;
+    ahead = mean_s(every_s, ahead, back);
+  }
+  CHECK(mean_of(setting, LossPolicy::kWait, 4000).seconds == Approx(back).epsilon(0.01));
+}
+
+TEST_CASE("all stand still while any server is away", "[plan]") {
+  // A process is there for the fraction mtbf / (mtbf + s) of the time, where s is the time until it is replaced, and
+  // the job works while all workers and servers are there.
+  LossSetting setting = setting_of(30, 1000, 200);
+  setting.servers = 20;
+  setting.server = ServerLoss::kContinue;
+  setting.snapshot_s = kHour;
+  setting.replace_s = 3 * kHour;
+  const double there = std::pow(200.0 / 203, 50);
+  CHECK(mean_of(setting, LossPolicy::kWait, 50).seconds == Approx(setting.work_s / there).epsilon(0.02));
+}
+
+TEST_CASE("a server that was replaced takes its snapshots from then on", "[plan]") {
+  // The age of a server when it is lost is exponentially distributed with the mean m, and the next snapshot after its
+  // replacement is taken t later: the mean of the age modulo t is m - t / (exp(t / m) - 1).
+  LossSetting setting = setting_of(2, 500, 5);
+  setting.servers = 3;
+  setting.server = ServerLoss::kContinue;
+  setting.snapshot_s = 5 * kHour;
+  const double losses = 3 * 500.0 / 5, lacks_s = 5 * kHour * (1 - 1 / (std::exp(1) - 1));
+  const LossCost cost = mean_of(setting, LossPolicy::kWait, 100);
+  CHECK(cost.undone_s == Approx(losses * lacks_s).epsilon(0.02));
+  CHECK(cost.seconds == Approx(setting.work_s));
+}
+
+TEST_CASE("losses of workers, servers and the scheduler mix under each policy", "[plan]") {
+  for (const ServerLoss loss : {ServerLoss::kRestart, ServerLoss::kGoBack, ServerLoss::kContinue}) {
+    for (const LossPolicy policy : kPolicies) {
+      INFO(name_of(policy) << ", " << name_of(loss));
+      LossSetting setting = setting_of(20, 10, 50);
+      setting.save_s = 500;
+      setting.servers = 10;
+      setting.server = loss;
+      setting.snapshot_s = 100;
+      setting.detect_s = setting.replace_s = 60;
+      setting.scheduler = SchedulerLoss::kRestart;
+      const LossCost cost = mean_of(setting, policy, 200);  // checks the sums of each job
+      CHECK(static_cast<double>(cost.losses) > 200.0);
+      CHECK((cost.undone_s > 0) == (loss == ServerLoss::kContinue));
+    }
+  }
 }
 
 TEST_CASE("a job that cannot finish says so", "[plan]") {

@@ -197,7 +197,8 @@ TEST_CASE("simulate compares the policies for lost workers", "[plan]") {
   const std::string text = result.text();
   CHECK_THAT(text, Contains("a worker is lost after 100 hours on average, noticed after 10 s, replaced after 60 s; "
                             "checkpoints every 60 s and every epoch\n"
-                            "the scheduler is lost as often, and then all start again (no --state-dir)\n"));
+                            "the scheduler is lost as often, and then all start again (no --state-dir)\n"
+                            "the server is lost as often, and then all start again (no --snapshot-every)\n\n"));
   CHECK_THAT(text, Contains("\nbsp             no loss        2.00\nbsp             wait"));
   const auto json = nlohmann::json::parse(result.json());
   CHECK(json["schemes"][0]["policies"][2]["policy"] == "restart");
@@ -208,9 +209,69 @@ TEST_CASE("simulate compares the policies for lost workers", "[plan]") {
   CHECK(run(one).schemes[0].policies.size() == 1);
 }
 
+TEST_CASE("simulate says what lost servers cost with snapshots", "[plan]") {
+  const SimulateOptions options = {.workers = 5,
+                                   .servers = 20,
+                                   .steps = 3600,
+                                   .num_epochs = 20,
+                                   .jitter = 0,
+                                   .latency_ms = 0,
+                                   .bandwidth = 0,
+                                   .bytes = 2'000'000'000,
+                                   .backup = 1,
+                                   .mtbf_hours = 20,
+                                   .policy = "wait",
+                                   .save_every = std::chrono::minutes(10),
+                                   .snapshot_every = 100};
+  const SimulateResult result = run(options);
+  REQUIRE(result.schemes.size() == 5);
+  for (const SchemeResult& scheme : result.schemes) {
+    INFO(scheme.name);
+    const PolicyResult& policy = scheme.policies.at(0);
+    CHECK(policy.finished == policy.jobs);
+    const bool goes_back = scheme.name == "bsp";
+    CHECK(scheme.server_loss == (goes_back ? ServerLoss::kGoBack : ServerLoss::kContinue));
+    if (goes_back) {
+      CHECK(policy.updates_undone == 0);
+      continue;
+    }
+    // A server writes 200 MB in a second. Until then it lacks the updates since the snapshot before.
+    const double lacks = 50 + scheme.outcome.updates_per_s(), hours = policy.mean_s / 3600;
+    CHECK(policy.updates_undone == Approx(options.servers / options.mtbf_hours * hours * lacks).epsilon(0.1));
+  }
+  CHECK_THAT(
+      result.text(),
+      Contains(
+          "each of the 20 servers is lost as often, and replaced as a worker is, while all workers stand "
+          "still; snapshots every 100 updates, each written in 1.0 s\n"
+          "bsp then goes back to the newest snapshot that all servers have\n"
+          "in schemes other than bsp, the replaced server then lacks the updates since its own newest snapshot\n\n") &&
+          Contains("     workers    undone\n"));
+  const auto json = nlohmann::json::parse(result.json());
+  CHECK((json["snapshot_every"] == 100 && json["snapshot_write_s"] == 1));
+  CHECK((json["schemes"][0]["server_loss"] == "go back" && json["schemes"][1]["server_loss"] == "continue"));
+  CHECK(json["schemes"][1]["policies"][0]["updates_undone"] > 0);
+  CHECK_THAT(result.csv(), Contains("\nbsp,servers,0,20\nbsp,snapshot_every,0,100\nbsp,snapshot_write_s,0,1\n"
+                                    "bsp,server_loss go back,0,1\n") &&
+                               Contains("\nasp,wait updates_undone,0,"));
+
+  // Writing takes longer than 10 updates do, so the servers wait for it: they lack 10 to 20 updates.
+  SimulateOptions often = options;
+  often.scheme = "asp";
+  often.snapshot_every = 10;
+  const PolicyResult waits = run(often).schemes[0].policies[0];
+  CHECK(waits.updates_undone == Approx(options.servers / options.mtbf_hours * waits.mean_s / 3600 * 15).epsilon(0.1));
+
+  // More servers are lost more often.
+  SimulateOptions one = options;
+  one.servers = 1;
+  CHECK(run(one).schemes[0].policies[0].losses < 0.5 * result.schemes[0].policies[0].losses);
+}
+
 TEST_CASE("simulate refuses losses that it cannot simulate", "[plan]") {
   CHECK_THAT(error_of({.policy = "wait"}), Contains("without --mtbf HOURS, no worker is lost"));
   CHECK_THAT(error_of({.scheduler_returns = true}), Contains("without --mtbf HOURS, the scheduler is not lost"));
+  CHECK_THAT(error_of({.snapshot_every = 9}), Contains("--snapshot-every 9: without --mtbf HOURS, no server is lost"));
   CHECK_THAT(error_of({.leave_percent = 10, .mtbf_hours = 1}), Contains("cannot be combined with --leave-percent"));
   CHECK_THAT(error_of({.num_epochs = 1000, .mtbf_hours = 0.0001}), Contains("smaller --num-epochs"));
 }
