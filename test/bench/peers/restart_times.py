@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures how soon a job trains again after one of its workers is killed, beside PyTorch, in turns.
+"""Measures how soon a job trains again after one of its processes is killed, beside PyTorch, in turns.
 
     test/bench/peers/restart_times.py [--python FILE] [--programs LIST] [--rounds N] [--results FILE]
 
@@ -8,12 +8,14 @@
   --rounds N      number of kills of each program; default: 20
   --results FILE  default: test/bench/results/peers.jsonl; "-": print only
 
-Each turn starts a job of two workers that train LeNet, kills worker 1 (kill -9) in its tenth step, and takes the time from
-the kill to the end of the first step after it. DTRAIN names dtrain's program; default: build/cmd/dtrain.
+Each turn starts a job of two workers that train LeNet, kills worker 1 or server 1 (kill -9) in its tenth step, and takes the
+time from the kill to the end of the first step after it. DTRAIN names dtrain's program; default: build/cmd/dtrain.
 
   restart         dtrain --kv-store allreduce --max-restarts 1: all start again from a checkpoint
   wait, shrink    dtrain --kv-store allreduce --on-worker-loss wait (with another worker 1) or shrink (without it)
   wait-servers, shrink-servers    the same with two servers (dist_sync)
+  server, server-async    dtrain --snapshot-every 5 with two servers (dist_sync, dist_async): another server 1 takes the place.
+                  Also measures the part from when all are there again until the workers have the weights
   torchrun        --standalone --nproc_per_node 2 --max_restarts 1, with gloo and DistributedDataParallel on random images:
                   all start again from a checkpoint
   torchft         its DistributedDataParallel over gloo; the other replica continues without the lost one
@@ -108,9 +110,11 @@ while True:
 class Job:
     """A job whose lines arrive with their times."""
 
-    def __init__(self, command, environment, is_step, is_victim, ready="", starts_again=""):
+    def __init__(self, command, environment, is_step, is_victim, ready="", starts_again="", part=()):
         """ready: words of the line from which on steps count; empty: all do
-        starts_again: words of the line that the job prints before it starts again; empty: it prints none"""
+        starts_again: words of the line that the job prints before it starts again; empty: it prints none
+        part: words of two lines; the time between them is measured too"""
+        self.part = {words: None for words in part}
         self.ready = ready
         self.is_step, self.is_victim, self.starts_again = is_step, is_victim, starts_again
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -120,7 +124,15 @@ class Job:
 
     def read(self):
         for line in self.process.stdout:
-            self.lines.put((time.monotonic(), line))
+            now = time.monotonic()
+            for words, when in self.part.items():
+                if when is None and words in line:
+                    self.part[words] = now
+            self.lines.put((now, line))
+
+    def part_seconds(self):
+        begin, end = self.part.values()
+        return end - begin
 
     def next_step(self):
         return self.next(self.is_step)
@@ -146,7 +158,7 @@ class Job:
                 continue
             if self.is_victim(words, variables):
                 return int(entry.name)
-        raise SystemExit("error: worker 1 does not run:\n" + "".join(self.seen[-30:]))
+        raise SystemExit("error: the process to be killed does not run:\n" + "".join(self.seen[-30:]))
 
     def seconds(self):
         """The time from the kill to the first step after it. Steps that ended before the kill are already in the queue."""
@@ -197,7 +209,12 @@ DTRAIN_JOBS = {
     "wait-servers": (["-s", "2", "--kv-store", "dist_sync", "--on-worker-loss", "wait", "--max-restarts", "1"],
                      "has joined the job"),
     "shrink-servers": (["-s", "2", "--kv-store", "dist_sync", "--on-worker-loss", "shrink"], "worker 1 was lost: "),
+    "server": (["-s", "2", "--kv-store", "dist_sync", "--snapshot-every", "5", "--max-restarts", "1"], "the run goes back from"),
+    "server-async": (["-s", "2", "--kv-store", "dist_async", "--snapshot-every", "5", "--max-restarts", "1"],
+                     "the run continues in epoch"),
 }
+RESTORE = {"server": ("all servers go back to", "the run goes back from"),
+           "server-async": ("a lost server was replaced by", "the run continues in epoch")}
 
 
 def dtrain_job(directory, token, name):
@@ -207,9 +224,10 @@ def dtrain_job(directory, token, name):
     command = [program, "-n", "2", "--network", "lenet", "--benchmark", "1", "--image-shape", "1,28,28", "--num-classes", "10",
                "--num-batches", "100000", "--num-epochs", "1", "--batch-size", "64", "--threads", "1", "--disp-batches", "1",
                "--log-format", "1.9", "--run-dir", run_dir, *flags]
+    role = b"server" if name in RESTORE else b"worker"
     return Job(command, {}, lambda line: "[worker 0 " in line and "Speed:" in line,
                lambda words, _: run_dir.encode() in words and words[words.index(b"--rank") + 1:][:1] == [b"1"]
-               and b"worker" in words if b"--rank" in words else False, starts_again=starts_again)
+               and role in words if b"--rank" in words else False, starts_again=starts_again, part=RESTORE.get(name, ()))
 
 
 def torch_job(directory, token, python):
@@ -244,20 +262,27 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--results", default=str(measuring.ROOT / "test/bench/results/peers.jsonl"))
     asked = parser.parse_args()
-    version = subprocess.check_output([asked.python, "-c", "import torch; print(torch.__version__)"], text=True).strip()
     names = asked.programs.split(",")
+    version = None
+    if {"torchrun", "torchft"} & set(names):
+        version = subprocess.check_output([asked.python, "-c", "import torch; print(torch.__version__)"], text=True).strip()
     if unknown := [name for name in names if name not in {*DTRAIN_JOBS, "torchrun", "torchft"}]:
         raise SystemExit(f"error: --programs: there is no '{unknown[0]}'")
     times = {name: [] for name in names}
+    restores = {name: [] for name in names if name in RESTORE}
     with tempfile.TemporaryDirectory() as place:
         directory = pathlib.Path(place)
         for turn in range(asked.rounds):
             for name in names if turn % 2 == 0 else reversed(names):
-                times[name].append(start(name, directory, turn, asked.python).seconds())
+                job = start(name, directory, turn, asked.python)
+                times[name].append(job.seconds())
+                if name in restores:
+                    restores[name].append(job.part_seconds())
                 print(f"{turn + 1}: {name} {times[name][-1]:.2f} s", file=sys.stderr)
-    row = {"check": "restart after kill -9 of worker 1", "rounds": asked.rounds,
+    row = {"check": "restart after kill -9", "rounds": asked.rounds,
            **{f"{name}_s": round(statistics.median(seconds), 2) for name, seconds in times.items()},
            **{f"{name}_spread_s": measuring.spread(seconds, 2) for name, seconds in times.items()},
+           **{f"{name}_restore_s": round(statistics.median(seconds), 3) for name, seconds in restores.items()},
            "torch": version, "commit": measuring.commit(),
            "host": measuring.host(), "load": round(os.getloadavg()[0], 1), "date": measuring.today()}
     print(json.dumps(row))
